@@ -103,18 +103,12 @@ fn rebuild(s: &Stmt, chains: &BTreeMap<Name, Plan>, r: &Ranges) -> Stmt {
     if let Some(plan) = chain_end(s).and_then(|b| chains.get(&b.name)) {
         return plan.apply(s, r);
     }
-    let all = |list: &[Stmt]| list.iter().map(|s| rebuild(s, chains, r)).collect();
-    match s {
-        Stmt::For(l) => Stmt::For(For { body: all(&l.body), ..l.clone() }),
-        Stmt::Block(b) => Stmt::Block(Block { init: all(&b.init), body: all(&b.body), ..b.clone() }),
-        Stmt::If { cond, then, otherwise } => {
-            Stmt::If { cond: cond.clone(), then: all(then), otherwise: all(otherwise) }
+    match s.map_body(|s| rebuild(s, chains, r)) {
+        Stmt::Block(b) => {
+            let init = b.init.iter().map(|s| rebuild(s, chains, r)).collect();
+            Stmt::Block(Block { init, ..b })
         }
-        Stmt::While { cond, body } => Stmt::While { cond: cond.clone(), body: all(body) },
-        Stmt::Attr { node, key, value, body } => {
-            Stmt::Attr { node: node.clone(), key: key.clone(), value: value.clone(), body: all(body) }
-        }
-        Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Evaluate(_) | Stmt::Alloc { .. } => s.clone(),
+        other => other,
     }
 }
 

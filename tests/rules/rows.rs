@@ -74,12 +74,15 @@ fn one_value_is_kept_of_two_tensors() {
 #[test]
 fn weights_are_loaded_in_parts() {
     let case = layer_norm(&["3", "6144"], "float32");
-    let at = |blocks| [("row", 2), ("threads", 512), ("rows", 1), ("vector", 16), ("min_blocks", blocks)];
+    let at =
+        |blocks| [("row", 2), ("threads", 512), ("rows", 1), ("cluster", 1), ("vector", 16), ("min_blocks", blocks)];
     let held = |blocks| {
         let text = kernel_at(&case, "general_reduction.rows", &at(blocks));
         [4, 12].map(|n| text.contains(&format!("register float32 p1_vec[{n}]")))
     };
     assert_eq!([held(1), held(2), held(3)], [[false, true], [false, true], [true, false]]);
+    let alone = kernel_at(&softmax(&["3", "18432"], "float32", &[]), "general_reduction.rows", &at(4));
+    assert!(alone.contains("< 9 {") && !alone.contains("< 3 {"), "no weights, no parts: {alone}");
     check_points(&case, "general_reduction.rows", "cuda:sm_90a", |space, _| {
         vec![at(3).into_iter().fold(space.default().expect("a legal point"), |k, (name, n)| k.with(name, n))]
     });

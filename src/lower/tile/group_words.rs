@@ -53,7 +53,7 @@ pub fn decoded(
     }
     let [c, t, again] = [("c", n / LOAD), ("t", LOAD), ("t", LOAD)].map(|(stem, n)| nest.loop_var(stem, n));
     let number = index_var(&c) * Expr::i64(LOAD) + index_var(&t);
-    let scale = scale_of(nest, value).map(|own| (of_rows(nest, &cond, &own, row), own));
+    let scale = scale_of(nest, value).map(|(own, _)| (of_rows(nest, &cond, &own, row), own));
     let scales = scale.as_ref().and_then(|s| Scales::of(nest, s, v, buffer, (x, rows), (y, n)));
     let value = match (&scales, &scale) {
         (Some(s), _) => s.named(nest, value, x, &number),

@@ -18,7 +18,7 @@ use crate::ir::device::{DFor, DKind, DStmt, LeafOp, TileMark, and, conjuncts, gu
 use crate::ir::layout::words::{QUAD, RUN, WORD};
 use crate::ir::{BinOp, DType, Expr, ExprKind, Name, Scope};
 use crate::lower::nest::{Nest, is_of_block};
-use crate::lower::pass::guards::{all_free_of, strict_difference};
+use crate::lower::pass::guards::all_free_of;
 use crate::lower::pass::pipeline::copied;
 use std::collections::BTreeSet;
 
@@ -47,12 +47,11 @@ pub fn decoded(
     let (conds, value) = clamped::rows(nest, cond.as_ref(), &value, row);
     let exists = all_free_of(&nest.ranges, conds, &[(t.clone(), RUN), (v.clone(), WORD)])?;
     let word = word_of(nest, &value, v, &t)?;
-    let scale = scale_of(nest, &value).map(|s| (or_zero(&exists, &s), s));
-    let (value, kept) = match (scale, apart) {
+    let (value, kept) = match (scale_of(nest, &value), apart) {
         (None, None) => (value, None),
         (None, Some(_)) => return None,
-        (Some((read, own)), None) => (value.replaced(&own, &read), None),
-        (Some((read, own)), Some(apart)) => (without(&value, &own)?, Some(apart.kept(nest, &c, read, [&t, v])?)),
+        (Some((scale, _)), None) => (value.replaced(&scale, &or_zero(&exists, &scale)), None),
+        (Some((scale, bare)), Some(apart)) => (bare, Some(apart.kept(nest, &c, or_zero(&exists, &scale), [&t, v])?)),
     };
     let held = nest.scratch(&format!("{buffer}_words"), DType::U32, Expr::i64(RUN), Scope::Local);
     let renamed = word.subst(&|n| (*n == t).then(|| index_var(&again)));
@@ -90,16 +89,13 @@ impl Apart<'_> {
     }
 }
 
-/// A product without one of its factors.
-fn without(value: &Expr, factor: &Expr) -> Option<Expr> {
+/// What a value is multiplied with, where it lies in memory, and the value without it.
+pub fn scale_of(nest: &Nest, value: &Expr) -> Option<(Expr, Expr)> {
     let ExprKind::Binary { op: BinOp::Mul, a, b } = value.kind() else { return None };
-    if a == factor { Some(b.clone()) } else { (b == factor).then(|| a.clone()) }
-}
-
-/// What a value is multiplied with, where it lies in memory.
-pub fn scale_of(nest: &Nest, value: &Expr) -> Option<Expr> {
-    let ExprKind::Binary { op: BinOp::Mul, a, b } = value.kind() else { return None };
-    [a, b].into_iter().find(|e| nest.is_global_load(e)).cloned()
+    [(a, b), (b, a)]
+        .into_iter()
+        .find(|(e, _)| nest.is_global_load(e))
+        .map(|(scale, bare)| (scale.clone(), bare.clone()))
 }
 
 /// A value, or zero where a condition fails.
@@ -183,13 +179,10 @@ fn under(nest: &Nest, read: &BTreeSet<Name>, cond: &Expr, then: &[DStmt]) -> Opt
             Some(DStmt::For(l.with_body(vec![under(nest, read, cond, &l.body)?])))
         }
         [DStmt::Store { buffer, indices, value, hint }] if read.contains(buffer) => {
-            let (below_zero, shape) = (strict_difference(cond)?, &nest.buffers.get(buffer)?.shape);
-            let simplest = simplify(cond, &nest.ranges);
+            // eight rows that are in the tensor or not together have one condition: `bx * 4 + x < 17`
+            let (simplest, shape) = (simplify(cond, &nest.ranges), &nest.buffers.get(buffer)?.shape);
             let same = |(i, n): (&Expr, &Expr)| {
-                let inside = Expr::binary(BinOp::Lt, i.clone(), n.clone());
-                simplify(&(below_zero.clone() - (i.clone() - n.clone())), &nest.ranges).is_int(0)
-                    // eight rows that are in the tensor or not together have one condition: `bx * 4 + x < 17`
-                    || simplify(&inside, &nest.ranges) == simplest
+                simplify(&Expr::binary(BinOp::Lt, i.clone(), n.clone()), &nest.ranges) == simplest
             };
             // what says how many threads a fill needs is the same in all blocks
             (indices.iter().zip(shape).any(same) && differs_between_blocks(cond)).then_some(())?;

@@ -13,7 +13,7 @@ use crate::analysis::{Access, BlockFacts, Combiner, Decline, Facts, linear, mult
 use crate::ir::{Buffer, DType, Expr, IterKind, IterVar, Name, PrimFunc, Scope};
 use crate::rules::Ask;
 use crate::rules::parts::output;
-use crate::schedule::Schedule;
+use crate::schedule::{Schedule, ScheduleError};
 
 /// What a block does for its row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -142,9 +142,20 @@ impl Rows {
         (dtype.bytes() < bytes).then_some(dtype)
     }
 
+    /// Keeps what several blocks read of a row there: that value where it takes less room, else each tensor. The blocks that do.
+    ///
+    /// # Errors
+    /// A step whose precondition fails, which is a bug.
+    pub fn keep(&self, s: &mut Schedule, scope: &Scope) -> Result<Vec<Name>, ScheduleError> {
+        if self.value.is_some() {
+            return Ok(self.keep_value(s, scope.clone()).into_iter().collect());
+        }
+        self.kept().map(|i| s.share(&i.readers, Some(i.buffer.clone()), scope.clone())).collect()
+    }
+
     /// Computes that value once for all blocks; the block that does, or `None` where they make no such value of all that is kept,
     /// which leaves `s` in any state.
-    pub fn keep_value(&self, s: &mut Schedule, scope: Scope) -> Option<Name> {
+    fn keep_value(&self, s: &mut Schedule, scope: Scope) -> Option<Name> {
         let kept: Vec<&RowInput> = self.kept().collect();
         let [first, others @ ..] = &kept[..] else { return None };
         if others.is_empty() || others.iter().any(|i| i.readers != first.readers) {

@@ -48,18 +48,14 @@ pub fn boxed(p: &Product) -> bool {
 /// True where values have a scale, and all of each `run` neighbours along the reduced axis, from its start on, the same.
 pub fn share_scales(p: &Product, run: i64, ask: &Ask) -> bool {
     let (Some(e), [k]) = (value(p, ask), p.depth.as_slice()) else { return false };
-    let (Some(depth), ExprKind::Binary { op: BinOp::Mul, a, b }) = (k.extent.as_int(), e.kind()) else { return false };
-    let scale = [a, b].into_iter().find_map(|e| match e.kind() {
-        ExprKind::Load { indices, dtype: DType::F16, .. } => Some(indices),
-        _ => None,
-    });
+    let (Some(depth), Some(scale)) = (k.extent.as_int(), scale_of(&e)) else { return false };
     let (mut ranges, own, dtype) = (Ranges::new(), Name::from(format!("{}.own", k.var)), k.var_expr().dtype());
     ranges.set(own.clone(), 0, run - 1);
     let alike = |first: i64, e: &Expr| {
         let place = Expr::int(first, dtype) + Expr::var(own.clone(), dtype);
         !simplify(&e.subst(&|n| (*n == k.var).then(|| place.clone())), &ranges).uses_var(&own)
     };
-    scale.is_some_and(|all| (0..depth).step_by(run as usize).all(|first| all.iter().all(|e| alike(first, e))))
+    (0..depth).step_by(run as usize).all(|first| scale.iter().all(|e| alike(first, e)))
 }
 
 /// The factor of the columns.
@@ -71,11 +67,16 @@ fn value(p: &Product, ask: &Ask) -> Option<Expr> {
 
 /// True for `(float16(bits) - zero) * scale`, without zero or scale too.
 fn is_decoded(e: &Expr) -> bool {
-    let scale = |e: &Expr| matches!(e.kind(), ExprKind::Load { dtype: DType::F16, .. });
-    match e.kind() {
-        ExprKind::Binary { op: BinOp::Mul, a, b } => is_value(a) && scale(b) || is_value(b) && scale(a),
-        _ => is_value(e),
-    }
+    is_value(e) || scale_of(e).is_some()
+}
+
+/// The indices of the tensor that multiplies a value.
+fn scale_of(e: &Expr) -> Option<&[Expr]> {
+    let ExprKind::Binary { op: BinOp::Mul, a, b } = e.kind() else { return None };
+    [(a, b), (b, a)].into_iter().find_map(|(value, scale)| match scale.kind() {
+        ExprKind::Load { indices, dtype: DType::F16, .. } if is_value(value) => Some(&indices[..]),
+        _ => None,
+    })
 }
 
 fn is_value(e: &Expr) -> bool {

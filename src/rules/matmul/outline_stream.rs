@@ -29,9 +29,11 @@ pub fn stream(z: &Sizes, (warp, runs, aligned): (i64, Runs, bool), k: &Knobs) ->
     // loads of 16 bytes of values, or of 8 bytes of words with what decodes each; loaded values are moved in place
     let (load, own, prepare) = match runs {
         Runs::Values => (16, n * step * 2, n * step / 2 / warp),
-        Runs::Words => {
-            (8, n * step / 2, n * step / 8 / warp * (DECODE[0] - apart * SCALE) + apart * m * n / warp * step / 64)
-        }
+        Runs::Words => (
+            8,
+            n * step / 2,
+            n * step / 8 / warp * (DECODE[0] - apart * SCALE) + apart * m * n / warp * step / runs.chunk(),
+        ),
     };
     // runs that are no aligned access are two of them, and shifted out of both
     let (words, shifted) = if aligned { (1, 0) } else { (2, (m + n) * step / 8 / warp * SHIFT) };

@@ -111,13 +111,12 @@ fn stream(ask: &Ask) -> Answer {
     }
     // columns are the rows of instructions: they have 16 of these, and eight of what there are few of
     let aligned = is_aligned(&p.a) && (runs == Runs::Words || is_aligned(&p.b));
-    let sums = match runs {
-        Runs::Words if decoded::share_scales(&p, runs.chunk(), ask) => Ok(()),
-        _ => Err("values have no scale that all of each 64 of them along the reduced axis share"),
+    let share = runs == Runs::Words && decoded::share_scales(&p, runs.chunk(), ask);
+    let sums = match (share, p.schedule.func().is_strict()) {
+        (false, _) => Err("values have no scale that all of each 64 of them along the reduced axis share"),
+        (true, true) => Err("the function is strict, and rounds each value times its scale"),
+        (true, false) => Ok(()),
     };
-    let strict = p.schedule.func().is_strict();
-    let sums =
-        sums.and(if strict { Err("the function is strict, and rounds each value times its scale") } else { Ok(()) });
     let p = p.turned();
     let sizes = Sizes::of(&p);
     Ok(Found::new(p.schedule.clone(), Stream { warp: i64::from(ask.target.warp), sizes, runs, aligned, sums, p }))

@@ -131,12 +131,18 @@ impl Sizes {
         self.inputs.len() as i64 * passes + self.shared.len() as i64 + i64::from(self.elements)
     }
 
-    /// Vectors of a thread, of `steps` in the last pass, for which what all rows share is loaded together: all of them, or, where
-    /// the row is in shared memory and the launch bounds leave too few registers, the largest even part for which they do.
-    pub fn together(&self, steps: i64, width: i64, k: &Knobs) -> i64 {
+    /// Vectors of a row that a thread has at most.
+    fn vectors(&self, cluster: i64, k: &Knobs) -> i64 {
+        over(self.columns, k.get("threads") * cluster * lanes(k.get("vector"), self.element))
+    }
+
+    /// Vectors of a thread for which what all rows share is loaded together in the last pass over a row in shared memory,
+    /// where the launch bounds leave too few registers for all of them: the largest even part for which they do.
+    pub fn together(&self, cluster: i64, k: &Knobs) -> Option<i64> {
+        let (all, width) = (self.vectors(cluster, k), lanes(k.get("vector"), self.element));
         let left = registers_left(self.regs, k.get("threads") * k.get("rows"), k.get("min_blocks"));
-        let most = (left - IN_SHARED) / Sizes::registers(width, &self.shared, width).max(1);
-        (1..=steps).rev().find(|n| steps % n == 0 && *n <= most).unwrap_or(1)
+        let most = (left - IN_SHARED) / Some(Sizes::registers(width, &self.shared, width)).filter(|n| *n > 0)?;
+        if most >= all { None } else { (1..all).rev().find(|n| all % n == 0 && *n <= most.max(1)) }
     }
 
     /// Registers of `n` elements in vectors of `lanes`: a word each where they are loaded one by one.
@@ -163,12 +169,12 @@ pub fn launch(s: &Sizes, place: Place, cluster: i64, k: &Knobs) -> LaunchOutline
     let (threads, rows, again) = (k.get("threads"), k.get("rows"), place == Place::Nowhere);
     let width = lanes(k.get("vector"), s.element);
     let step = threads * cluster * width;
-    let unroll = if again { k.get("unroll") } else { (s.columns + step - 1) / step };
+    let unroll = if again { k.get("unroll") } else { s.vectors(cluster, k) };
     let steps = if again { (s.columns + step * unroll - 1) / (step * unroll) } else { 1 };
     let (each, relax) = (unroll * width, k.get("relax").clamp(0, 1) as usize);
     let in_memory = again || place == Place::Shared;
     let bytes: i64 = s.inputs.iter().sum();
-    let early = if place == Place::Shared { s.together(unroll, width, k) * width } else { each };
+    let early = s.together(cluster, k).filter(|_| place == Place::Shared).map_or(each, |n| n * width);
     let (row, weights) = (Sizes::registers(each, &s.held, width), Sizes::registers(early, &s.shared, width));
     let turns = CONFLICTS * (s.inputs.len() as i64 * s.passes * each) as f64 * (k.get("vector") as f64 / 4.0).max(1.0);
     let conflicts = if place == Place::Shared { turns as i64 } else { 0 };

@@ -32,7 +32,7 @@ use super::outline::{Place, Sizes, launch};
 use super::room::*;
 use crate::analysis::Decline;
 use crate::ir::TileOp;
-use crate::rules::find::rows::{Role, RowInput, Rows};
+use crate::rules::find::rows::{Role, Rows};
 use crate::rules::find::shape::find_block;
 use crate::rules::parts::*;
 
@@ -151,10 +151,8 @@ impl Accepted for General {
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
         let lanes = lanes(k.get("vector"), self.r.dominant().dtype);
-        let steps = self.r.columns.map_or(1, |n| over(n, group(k) * lanes));
-        let together = self.sizes.as_ref().filter(|_| k.get("row") == SHARED).map(|s| s.together(steps, lanes, k));
-        let together = together.filter(|n| *n < steps);
         let (threads, cluster) = (k.get("threads"), cluster(k));
+        let together = self.sizes.as_ref().filter(|_| k.get("row") == SHARED).and_then(|s| s.together(cluster, k));
         let plan = Plan { knobs: k, threads, cluster, lanes, row: k.get("row"), together };
         build(s, &self.r, self.pair.as_ref().filter(|_| k.get("online") == 1), &plan)
     }
@@ -230,14 +228,8 @@ struct Plan<'k> {
 
 fn build(s: &mut Schedule, r: &Rows, pair: Option<&online::Pair>, plan: &Plan) -> Done {
     let (knobs, others) = (plan.knobs, r.others(s));
-    let value = if plan.row == REREAD { None } else { r.value };
-    let kept: Vec<&RowInput> = if plan.row == REREAD || value.is_some() { vec![] } else { r.kept().collect() };
     let scope = if plan.row == SHARED { Scope::Shared } else { Scope::Local };
-    let mut copies = vec![];
-    copies.extend(value.and_then(|_| r.keep_value(s, scope.clone())));
-    for input in kept {
-        copies.push(s.share(&input.readers, Some(input.buffer.clone()), scope.clone())?);
-    }
+    let copies = if plan.row == REREAD { vec![] } else { r.keep(s, &scope)? };
     let value = if plan.row == KEPT { shared_value(s, r) } else { None };
     let (anchor, tail) = (r.anchor(), stage_result(s, r)?);
     for b in s.blocks().into_iter().filter(|b| r.role(b).is_some() || value.as_ref() == Some(b)) {

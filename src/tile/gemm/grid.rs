@@ -1,11 +1,13 @@
 //! A matrix in registers as a grid of fragments of a matrix instruction: which fragments a warp
 //! holds, and in which registers.
 
-use super::operands::Matrix;
+use super::operands::{Matrix, Product, Start};
 use crate::analysis::multiple_of;
+use crate::ir::device::{DStmt, index_var};
 use crate::ir::layout::{Axis, Bundles, Fragment, Over};
 use crate::ir::{BinOp, ExecScope, Expr};
-use crate::tile::{Cx, Part, WARP};
+use crate::tile::loops::unrolled;
+use crate::tile::{Cx, Emit, Part, WARP};
 
 /// The grid.
 pub(in crate::tile) struct Grid {
@@ -64,6 +66,19 @@ impl Grid {
     /// The first register of fragment `(i, j)` of a warp.
     pub fn register(&self, i: &Expr, j: &Expr) -> Expr {
         self.base.clone() + self.registers.memory(&[i.clone(), j.clone()]) * Expr::i64(self.fragment.len() as i64)
+    }
+
+    /// Zeroes D, whose grid this is, where it starts from zero.
+    pub(super) fn zeros(&self, p: &Product, emit: &mut Emit) -> Vec<DStmt> {
+        if matches!(p.start, Start::Old) {
+            return vec![];
+        }
+        let ([rows, columns], view) = (self.local, &p.d.view);
+        let (i, j) = (emit.loop_var("i", rows), emit.loop_var("j", columns));
+        let first = self.register(&index_var(&i), &index_var(&j));
+        let zero = |n| view.store(emit.simple(first.clone() + Expr::i64(n)), Expr::constant(0.0, view.dtype));
+        let body = (0..self.fragment.len() as i64).map(zero).collect();
+        vec![unrolled(&i, rows, vec![unrolled(&j, columns, body)])]
     }
 
     /// Row and column, in fragments, of fragment `(i, j)` of the running warp.

@@ -15,7 +15,7 @@
 use super::feed::{Feed, Side, Step, run};
 use super::grid::Grid;
 use super::mma::whole_warps;
-use super::operands::{Matrix, Product, Start, in_registers, product};
+use super::operands::{Matrix, Product, in_registers, product};
 use super::scaled::{SCALES, instruction, scales};
 use crate::ir::device::{DFor, DKind, DStmt, index_var};
 use crate::ir::instr::{At, BlockScaleMma, Instr, Op};
@@ -117,7 +117,7 @@ struct Scaled {
 
 impl Scaled {
     fn emit(&self, emit: &mut Emit) -> Vec<DStmt> {
-        let mut out = self.zeros(emit);
+        let mut out = self.d.zeros(&self.p, emit);
         let steps = self.p.k / BlockScaleMma::row() / self.together;
         let k = emit.loop_var("k", steps);
         let mut body = vec![];
@@ -170,19 +170,5 @@ impl Scaled {
         let places = [sum.clone(), a, b, sum, scale(0, &i), scale(1, &j)];
         let mma = DStmt::Instr(Instr::new(Op::BlockScaleMma { shape: self.shape, first }, places, []));
         out.push(unrolled(&i, d.local[0], vec![unrolled(&j, d.local[1], vec![mma])]));
-    }
-
-    /// Zeroes D, where it starts from zero.
-    fn zeros(&self, emit: &mut Emit) -> Vec<DStmt> {
-        if matches!(self.p.start, Start::Old) {
-            return vec![];
-        }
-        let d = &self.d;
-        let (i, j) = (emit.loop_var("i", d.local[0]), emit.loop_var("j", d.local[1]));
-        let first = d.register(&index_var(&i), &index_var(&j));
-        let view = &self.p.d.view;
-        let zero = |n| view.store(emit.simple(first.clone() + Expr::i64(n)), Expr::constant(0.0, view.dtype));
-        let body = (0..d.fragment.len() as i64).map(zero).collect();
-        vec![unrolled(&i, d.local[0], vec![unrolled(&j, d.local[1], body)])]
     }
 }

@@ -14,12 +14,12 @@
 
 use super::grid::Grid;
 use super::mma::by_warps;
-use super::operands::{Matrix, Product, Start, in_registers, product_with};
+use super::operands::{Matrix, Product, in_registers, product_with};
 use crate::ir::device::{DStmt, index_var};
 use crate::ir::instr::{At, Instr, MmaShape, Op};
 use crate::ir::layout::runs::Runs;
 use crate::ir::layout::{Fragment, TileLayout};
-use crate::ir::{DType, ExecScope, Expr, TileCall, TileOp};
+use crate::ir::{DType, ExecScope, Expr, Name, TileCall, TileOp};
 use crate::tile::loops::unrolled;
 use crate::tile::{Cx, Emit, Part, Plan, Refusals, Variant};
 
@@ -97,11 +97,10 @@ impl Loaded {
     }
 
     fn emit(&self, emit: &mut Emit) -> Vec<DStmt> {
-        let mut out = if matches!(self.p.start, Start::Old) { vec![] } else { self.zeros(emit) };
+        let mut out = self.d.zeros(&self.p, emit);
         let steps = self.steps();
         let s = emit.loop_var("s", steps);
-        let sum = |row: &Expr, column: &Expr| At::new(&self.p.d.view.buffer, self.d.register(row, column));
-        let products = self.products(emit, &index_var(&s), &sum);
+        let products = self.products(emit, &index_var(&s), &self.p.d.view.buffer, &|i, j| self.d.register(i, j));
         out.push(unrolled(&s, steps, vec![products]));
         out
     }
@@ -116,31 +115,26 @@ impl Loaded {
         self.shape.k()
     }
 
-    /// The products of the values of one step along k, each added to the fragment where `sum` says.
-    pub fn products(&self, emit: &mut Emit, step: &Expr, sum: &dyn Fn(&Expr, &Expr) -> At) -> DStmt {
+    /// The products of the values of one step along k, that of fragment `(i, j)` added to registers of `sums` from where
+    /// `register` says.
+    pub fn products(
+        &self,
+        emit: &mut Emit,
+        step: &Expr,
+        sums: &Name,
+        register: &dyn Fn(&Expr, &Expr) -> Expr,
+    ) -> DStmt {
         let steps = Expr::i64(self.steps());
         let [i, j] = [("i", self.d.local[0]), ("j", self.d.local[1])].map(|(v, n)| emit.loop_var(v, n));
         let [row, column] = [&i, &j].map(index_var);
-        let register = |part: &Part, line: &Expr, n: i64| {
+        let loaded = |part: &Part, line: &Expr, n: i64| {
             let first = part.at(&vec![Expr::i64(0); part.shape.len()]);
             first + (line.clone() * steps.clone() + step.clone()) * Expr::i64(n)
         };
-        let a = At::new(&self.p.a.view.buffer, emit.simple(register(&self.a, &row, OF[0])));
-        let b = At::new(&self.p.b.view.buffer, emit.simple(register(&self.b, &column, OF[1])));
-        let sum = sum(&row, &column);
-        let sum = At { index: emit.simple(sum.index.clone()), ..sum };
+        let a = At::new(&self.p.a.view.buffer, emit.simple(loaded(&self.a, &row, OF[0])));
+        let b = At::new(&self.p.b.view.buffer, emit.simple(loaded(&self.b, &column, OF[1])));
+        let sum = At::new(sums, emit.simple(register(&row, &column)));
         let mma = DStmt::Instr(Instr::new(Op::Mma(self.shape), [sum.clone(), a, b, sum], []));
         unrolled(&i, self.d.local[0], vec![unrolled(&j, self.d.local[1], vec![mma])])
-    }
-
-    /// Zeroes D.
-    pub fn zeros(&self, emit: &mut Emit) -> Vec<DStmt> {
-        let d = &self.d;
-        let (i, j) = (emit.loop_var("i", d.local[0]), emit.loop_var("j", d.local[1]));
-        let first = d.register(&index_var(&i), &index_var(&j));
-        let view = &self.p.d.view;
-        let zero = |n| view.store(emit.simple(first.clone() + Expr::i64(n)), Expr::constant(0.0, view.dtype));
-        let body = (0..d.fragment.len() as i64).map(zero).collect();
-        vec![unrolled(&i, d.local[0], vec![unrolled(&j, d.local[1], body)])]
     }
 }

@@ -11,9 +11,8 @@
 //! Declines by naming the condition with its values.
 
 use super::mma_runs::Loaded;
-use super::operands::{Matrix, Start};
+use super::operands::Matrix;
 use crate::ir::device::{DStmt, index_var};
-use crate::ir::instr::At;
 use crate::ir::layout::runs::{Runs, row_scales};
 use crate::ir::layout::words::CHUNK;
 use crate::ir::{DType, Expr, Intrin, Name, Scope, TileArg, TileCall, TileOp};
@@ -65,7 +64,7 @@ fn scales(call: &TileCall, l: &Loaded, cx: &Cx) -> Result<Name, String> {
 }
 
 fn emit(l: &Loaded, scales: &Name, emit: &mut Emit) -> Vec<DStmt> {
-    let mut out = if matches!(l.p.start, Start::Old) { vec![] } else { l.zeros(emit) };
+    let mut out = l.d.zeros(&l.p, emit);
     let ([rows, columns], of) = (l.d.local, l.d.fragment.len() as i64);
     let part = emit.scratch("part", DType::F32, rows * columns * of, Scope::Local);
     let (chunks, steps) = (l.p.k / CHUNK, CHUNK / l.step());
@@ -73,7 +72,7 @@ fn emit(l: &Loaded, scales: &Name, emit: &mut Emit) -> Vec<DStmt> {
     let zero = DStmt::store(part.clone(), vec![index_var(&e)], Expr::constant(0.0, DType::F32));
     let step = index_var(&c) * Expr::i64(steps) + index_var(&s);
     let first = |i: &Expr, j: &Expr| (i.clone() * Expr::i64(columns) + j.clone()) * Expr::i64(of);
-    let products = l.products(emit, &step, &|i, j| At::new(&part, first(i, j)));
+    let products = l.products(emit, &step, &part, &first);
     let [i, j] = [("i", rows), ("j", columns)].map(|(v, n)| emit.loop_var(v, n));
     let (row, column) = (index_var(&i), index_var(&j));
     let d = &l.p.d.view;

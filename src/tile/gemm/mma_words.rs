@@ -17,7 +17,7 @@
 use super::feed::run;
 use super::grid::Grid;
 use super::mma::by_warps;
-use super::operands::{Product, Start, in_registers, product};
+use super::operands::{Product, in_registers, product};
 use crate::ir::device::{DStmt, index_var};
 use crate::ir::instr::{At, Instr, MmaShape, Op};
 use crate::ir::kernel::CacheHint;
@@ -102,7 +102,7 @@ struct Words {
 
 impl Words {
     fn emit(&self, emit: &mut Emit) -> Vec<DStmt> {
-        let mut out = self.zeros(emit);
+        let mut out = self.d.zeros(&self.p, emit);
         let rows = emit.scratch("a_rows", DType::F16, 2 * WORD, Scope::Local);
         let fragments = emit.scratch("a_frag", DType::F16, 2 * OF_A, Scope::Local);
         for word in 0..self.p.k / (QUAD * WORD) {
@@ -113,20 +113,6 @@ impl Words {
             out.push(unrolled(&i, self.d.local[0], body));
         }
         out
-    }
-
-    /// Zeroes D, where it starts from zero.
-    fn zeros(&self, emit: &mut Emit) -> Vec<DStmt> {
-        if matches!(self.p.start, Start::Old) {
-            return vec![];
-        }
-        let d = &self.d;
-        let (i, j) = (emit.loop_var("i", d.local[0]), emit.loop_var("j", d.local[1]));
-        let first = d.register(&index_var(&i), &index_var(&j));
-        let view = &self.p.d.view;
-        let zero = |n| view.store(emit.simple(first.clone() + Expr::i64(n)), Expr::constant(0.0, view.dtype));
-        let body = (0..d.fragment.len() as i64).map(zero).collect();
-        vec![unrolled(&i, d.local[0], vec![unrolled(&j, d.local[1], body)])]
     }
 
     /// What a lane needs of one row of A.

@@ -132,21 +132,10 @@ fn is_wanted(e: &Expr, wanted: &Wanted) -> bool {
             value && computes
         }
         (_, Wanted::Elements(all)) => {
-            let loaded = loaded(e);
-            value && all.iter().all(|b| loaded.contains(b)) && loaded.iter().all(|b| all.contains(b))
+            let of_others = |e: &Expr| matches!(e.kind(), ExprKind::Load { buffer, .. } if !all.contains(buffer));
+            value && all.iter().all(|b| e.loads(b)) && !e.any(&of_others)
         }
     }
-}
-
-/// The buffers that an expression loads from.
-fn loaded(e: &Expr) -> Vec<Name> {
-    let mut out = vec![];
-    e.visit(&mut |e| {
-        if let ExprKind::Load { buffer, .. } = e.kind() {
-            out.push(buffer.clone());
-        }
-    });
-    out
 }
 
 fn size(e: &Expr) -> usize {
