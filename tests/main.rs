@@ -51,6 +51,7 @@ mod ir_dialect;
 mod ir_robust;
 mod ir_tvm;
 mod job;
+mod last_block;
 mod layout_algebra;
 mod layout_documented;
 mod layout_fragments;

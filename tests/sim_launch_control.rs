@@ -194,5 +194,5 @@ fn the_next_launch_waits_for_the_whole_grid() {
 fn registers_of_answers_hold_what_a_block_shares() {
     let case = changed(1, |body| body.push(store("next", c(0), t())));
     let why = verify_program(&case.program, &target_of(100)).expect_err("a refusal").to_string();
-    assert!(why.contains("a register of answers receives what threads of the block do not share"), "{why}");
+    assert!(why.contains("an array of answers receives what threads of the block do not share"), "{why}");
 }

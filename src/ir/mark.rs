@@ -39,6 +39,9 @@ pub enum Mark {
     MinBlocks(i64),
     /// The launch of the loop over blocks is one with that before it.
     Merge(bool),
+    /// Each block of the loop is run by that block of the launch before which is the last to end of those whose results it
+    /// reads.
+    LastBlock(bool),
     /// On the CPU, what a loop reads is asked for so many blocks of the grid before.
     Prefetch(i64),
     /// The same, so many bytes before.
@@ -61,6 +64,9 @@ const HINTS: [(CacheHint, &str); 4] = [
 impl Mark {
     /// The greatest number in a mark: lowering multiplies several.
     pub const MOST: i64 = 1 << 20;
+
+    /// Most blocks of a launch behind which another one may be run ([`Mark::LastBlock`]): lowering looks at each.
+    pub const MOST_COUNTED: i64 = 1 << 14;
 
     /// Stages or tiles that are on their way at a time: each is code of its own.
     pub const MOST_IN_FLIGHT: i64 = 64;
@@ -85,6 +91,7 @@ impl Mark {
             Mark::Fetched(yes) => ("fetched", AttrValue::Int(i64::from(*yes))),
             Mark::MinBlocks(n) => ("min_blocks", AttrValue::Int(*n)),
             Mark::Merge(yes) => ("merge", AttrValue::Int(i64::from(*yes))),
+            Mark::LastBlock(yes) => ("last_block", AttrValue::Int(i64::from(*yes))),
             Mark::Prefetch(n) => ("prefetch", AttrValue::Int(*n)),
             Mark::PrefetchBytes(n) => ("prefetch_bytes", AttrValue::Int(*n)),
             Mark::UnrollStep(n) => ("pragma_auto_unroll_max_step", AttrValue::Int(*n)),
@@ -118,6 +125,7 @@ impl Mark {
             "fetched" => (int(value).map(|n| Mark::Fetched(n != 0)), "0 or 1"),
             "min_blocks" => (count().map(Mark::MinBlocks), "a number of blocks"),
             "merge" => (int(value).map(|n| Mark::Merge(n != 0)), "0 or 1"),
+            "last_block" => (int(value).map(|n| Mark::LastBlock(n != 0)), "0 or 1"),
             "prefetch" => (count().map(Mark::Prefetch), "a number of blocks"),
             "prefetch_bytes" => (count().map(Mark::PrefetchBytes), "a number of bytes"),
             "pragma_auto_unroll_max_step" => {

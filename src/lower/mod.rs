@@ -41,15 +41,20 @@ pub fn lower(f: &PrimFunc, target: &Target, trace: &[String]) -> Result<Program,
 pub fn lower_decided(f: &PrimFunc, target: &Target, trace: &[String]) -> Result<(Program, Vec<Decision>), LowerError> {
     let (mut launches, mut decisions): (Vec<Launch>, _) = (vec![], vec![]);
     let mut taken = BTreeSet::new();
-    for (mut nest, s) in pass::launches::split(f, target)? {
-        let merges = nest.merges;
-        if merges {
+    for (mut nest, s) in pass::launches(f, target)? {
+        let joins = nest.joins.is_some();
+        if joins {
             nest.taken.append(&mut taken);
         }
+        let place = nest.share.as_ref().and_then(|s| s.place.clone());
         let (launch, names) = lower_nest(nest, &s, &mut decisions)?;
         taken = names;
         match launches.pop() {
-            Some(before) if merges => launches.push(pass::merge::join(before, launch)?),
+            Some(before) if joins => {
+                let both = pass::join::join(before, launch, place.as_ref(), &mut taken)?;
+                pass::finish::fits(&both.kernel, target)?;
+                launches.push(both);
+            }
             before => launches.extend(before.into_iter().chain([launch])),
         }
     }
@@ -97,7 +102,7 @@ pub fn lower_after(f: &PrimFunc, target: &Target, last: &Pass) -> Result<Vec<Dev
         let body = pass::run(&mut nest, body, Some(last.name))?;
         Ok(nest.form(body))
     };
-    pass::launches::split(f, target)?.into_iter().map(after).collect()
+    pass::launches(f, target)?.into_iter().map(after).collect()
 }
 
 /// Registers and shared memory do not live from one launch to the next.

@@ -4,11 +4,11 @@
 use super::LowerError;
 use super::pass::Way;
 use super::pass::finish::used_buffers;
-use super::pass::merge::Share;
+use super::pass::join::Share;
 use super::pass::swizzle::Permutation;
 use crate::analysis::Ranges;
 use crate::ir::device::{DStmt, index_var};
-use crate::ir::{Buffer, DType, DeviceLaunch, Expr, ExprKind, Name, PrimFunc, Scope, TensorMap, ThreadTag};
+use crate::ir::{Buffer, DType, DeviceLaunch, Expr, ExprKind, Mark, Name, PrimFunc, Scope, TensorMap, ThreadTag};
 use crate::target::{Kind, Target};
 use crate::tile::Decision;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,9 +27,9 @@ pub(super) struct Nest<'a> {
     pub min_blocks: Option<u32>,
     /// Blocks take several steps of the loop over blocks, one after the other (`roles`).
     pub several: Option<Several>,
-    /// It is to be one launch with that before it.
-    pub merges: bool,
-    /// What it knows of the launches that it is merged with.
+    /// How it is to be one launch with that before it.
+    pub joins: Option<Joins>,
+    /// What it knows of the launches that it is one with.
     pub share: Option<Share>,
     /// All buffers by name; passes change dtypes and shapes, and add staging.
     pub buffers: BTreeMap<Name, Buffer>,
@@ -63,6 +63,26 @@ pub(super) enum Several {
     Strided(i64),
     /// It is given those of blocks that have not started.
     Fetched,
+}
+
+/// How a launch is one kernel with that before it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Joins {
+    /// Its blocks stand behind those of the other in the grid, and know nothing of them.
+    Beside,
+    /// Its blocks are run by those of the other that end last.
+    Behind,
+}
+
+impl Joins {
+    /// What a mark of the loop over blocks says.
+    pub fn of(mark: &Mark) -> Option<Joins> {
+        match mark {
+            Mark::Merge(true) => Some(Joins::Beside),
+            Mark::LastBlock(true) => Some(Joins::Behind),
+            _ => None,
+        }
+    }
 }
 
 /// The thread axes, fastest first.
@@ -103,7 +123,7 @@ impl<'a> Nest<'a> {
             cluster: 1,
             min_blocks: None,
             several: None,
-            merges: false,
+            joins: None,
             share: None,
             buffers,
             ranges,

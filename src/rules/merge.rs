@@ -1,7 +1,7 @@
 //! Neighbouring launches of a function as one kernel, where neither reads or writes what the other writes.
 //!
 //! Parameters of a function do not alias, so that buffers with different names are different memory. Launches of
-//! clusters, of persistent blocks, of grids with several axes, and those whose warps have roles or share out tiles stay
+//! clusters, of persistent blocks, those whose blocks count each other, of grids with several axes, and those whose warps have roles or share out tiles stay
 //! alone, as do launches with another number of threads per block.
 
 use super::{Knobs, LaunchOutline, Outline, Space};
@@ -111,7 +111,9 @@ pub fn mark(s: &mut Schedule, k: &Knobs) -> Result<(), ScheduleError> {
     }
     let body = &s.func().body;
     let uses: Vec<Uses> = body.iter().map(|s| Uses::of([s])).collect();
-    let grids: Vec<Option<Grid>> = body.iter().map(Grid::of).collect();
+    let counts = |i: usize| body.get(i).is_some_and(is_of_last_blocks);
+    let grid = |(i, s): (usize, &Stmt)| Grid::of(s).filter(|_| !counts(i) && !counts(i + 1));
+    let grids: Vec<Option<Grid>> = body.iter().enumerate().map(grid).collect();
     let joins = joins(&uses, |i| grids[i].as_ref().zip(grids[i - 1].as_ref()).is_some_and(|(a, b)| a.fits(b)));
     let marked: Vec<Name> =
         grids.iter().zip(joins).filter(|(_, joins)| *joins).flat_map(|(g, _)| g).map(Grid::at).collect();
@@ -156,6 +158,17 @@ impl Grid {
     }
 }
 
+/// True for a launch whose blocks are run by those of the one before: the two are one kernel as it is.
+fn is_of_last_blocks(s: &Stmt) -> bool {
+    let mut found = false;
+    s.visit(&mut |s| {
+        if let Stmt::For(l) = s {
+            found |= Mark::all(&l.annotations).any(|m| m == Mark::LastBlock(true));
+        }
+    });
+    found
+}
+
 fn stays_alone(l: &For) -> bool {
     let alone = |m: Mark| {
         matches!(m, Mark::Roles(_) | Mark::Persistent(_) | Mark::Fetched(_) | Mark::WarpsM(_) | Mark::WarpsN(_))
@@ -193,6 +206,7 @@ fn both(a: &LaunchOutline, b: &LaunchOutline) -> LaunchOutline {
         rounds: a.rounds.max(b.rounds),
         staged: a.staged || b.staged,
         from_cache: a.from_cache || b.from_cache,
+        last_block: a.last_block || b.last_block,
         unjudged: a.unjudged || b.unjudged,
         ..main.clone()
     }

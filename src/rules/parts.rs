@@ -354,6 +354,17 @@ pub fn launch_bounds(s: &mut Schedule, grid: &Name, min_blocks: i64) -> Done {
     s.mark(grid, Mark::MinBlocks(min_blocks))
 }
 
+/// Has the blocks of a launch, which add `parts` of each result, be run by those of the launch before that end last, where it is
+/// known how many there are: a launch less.
+pub fn run_by_last_blocks(s: &mut Schedule, [before, grid]: [&Name; 2], parts: i64) -> Done {
+    match [before, grid].map(|at| loop_extent(s, at)) {
+        [Some(before), Some(own)] if before == own * parts && before <= Mark::MOST_COUNTED => {
+            s.mark(grid, Mark::LastBlock(true))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Marks an unrolled loop whose loads are to be issued before their uses.
 pub fn batch_loads(s: &mut Schedule, at: &Name) -> Done {
     s.unroll(at)?;

@@ -112,6 +112,7 @@ fn alike(arms: &[Arm], points: [&Knobs; 2], [a, b]: [usize; 2]) -> bool {
     let outlines = [(a, points[0]), (b, points[1])].map(|(i, k)| arms[i].outline(k));
     match &outlines.map(|o| o.map(|o| o.launches)) {
         _ if points.into_iter().any(alone) => false,
+        [Some(a), Some(b)] if a.iter().chain(b).any(|l| l.last_block) => false,
         [Some(a), Some(b)] => match (a.last(), b.first()) {
             (Some(a), Some(b)) => a.threads == b.threads && !a.tensor_core && !b.tensor_core,
             _ => false,

@@ -1,6 +1,7 @@
 //! One block, or the blocks of a cluster: threads in shuffled order between the points where they wait
 //! for each other.
 
+use super::arrivals::Arrivals;
 use super::clock::Clock;
 use super::code::{Code, Op, Slot};
 use super::cp_async::Async;
@@ -42,6 +43,8 @@ pub(super) struct Block<'a> {
     pub bulk_sources: BTreeSet<usize>,
     /// What of the launch has not started.
     pub unstarted: Unstarted,
+    /// Blocks of the launch that have arrived at counters.
+    pub arrivals: Arrivals,
     /// Operations run so far.
     pub instructions: u64,
 }
@@ -66,6 +69,7 @@ impl<'a> Block<'a> {
             tensor: TensorMemory::default(),
             bulk_sources: bulk_sources(code),
             unstarted: Unstarted::default(),
+            arrivals: Arrivals::default(),
             instructions: 0,
         }
     }

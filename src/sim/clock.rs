@@ -44,6 +44,8 @@ pub(super) struct Clock {
     /// Per thread what it knows of each thread by other means, and then of each agent. Empty where all wait
     /// together.
     apart: Vec<Vec<u32>>,
+    /// Stamps of earlier blocks of the launch that the current one knows of.
+    arrived: Vec<(u32, u32)>,
     /// Where blocks of this launch started, with their positions.
     blocks: Vec<(u32, [u32; 3])>,
     shape: [u32; 3],
@@ -71,6 +73,7 @@ impl Clock {
         if self.barriers.len() > 1 {
             self.cluster = ClusterBarrier::new(self.threads * self.barriers.len());
         }
+        self.arrived.clear();
         self.blocks.push((self.block, at));
         self.apart.iter_mut().for_each(|known| known.fill(0));
     }
@@ -92,6 +95,23 @@ impl Clock {
             let newest = apart.iter().map(|known| known[who]).max().unwrap_or(0);
             apart.iter_mut().for_each(|known| known[who] = newest);
         }
+    }
+
+    /// The stamps of the block of thread `t` up to its last barrier.
+    pub fn until_barrier(&self, t: usize) -> (u32, u32) {
+        (self.block + 1, self.barriers[self.place(t as u32)])
+    }
+
+    /// The current block learns what earlier ones of the launch did at those stamps, first and last.
+    pub fn learn_blocks(&mut self, spans: &[(u32, u32)]) {
+        self.arrived.extend(spans.iter().filter(|(_, last)| *last <= self.block));
+    }
+
+    /// True for a stamp before this block whose accesses, those of agents aside, come before what it does.
+    #[inline]
+    pub fn before_block(&self, u: u32, stamp: u32) -> bool {
+        stamp <= self.launch
+            || (u < COPIES && self.arrived.iter().any(|(first, last)| (*first..=*last).contains(&stamp)))
     }
 
     /// The lanes of a warp meet at a barrier.

@@ -40,7 +40,8 @@ impl Compiler {
         let registers = !places.is_empty() && signature.places.iter().all(|p| p.space == Space::Register);
         let threads = signature.threads;
         // What threads do to memory by themselves, and what they learn of others by it.
-        let apart = threads != super::block::WARP as u32 && !registers;
+        let alone = registers || matches!(i.op, Op::LastBlock { .. });
+        let apart = threads != super::block::WARP as u32 && !alone;
         let own = matches!(i.op, Op::CpAsync { .. } | Op::ClusterStore | Op::ClusterLoad { .. })
             || matches!(i.op, Op::Sync(Sync::CpAsyncCommit | Sync::CpAsyncWait { .. }));
         self.code.waits_apart |= apart;
@@ -86,6 +87,7 @@ impl<'a> Block<'a> {
             Op::SetMaxReg { .. } => Ok(()),
             Op::TryCancel { all } => self.try_cancel(t, i, *all, memory),
             Op::QueryCancel => return self.query_cancel(t, i, memory),
+            Op::LastBlock { of } => return self.last_block(t, i, *of, memory),
             // launches run one after the other here
             Op::GridWait | Op::GridLaunch => Ok(()),
             Op::CpAsyncArrive => self.cp_async_arrive(t, i, memory),

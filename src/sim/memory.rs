@@ -61,10 +61,15 @@ impl Memory {
         if self.written[i] & 1 == 0 {
             return None;
         }
+        Some(self.bits(i))
+    }
+
+    /// What an element holds, whether something has written it or not. `i` is in bounds.
+    pub fn bits(&self, i: usize) -> u64 {
         let n = self.dtype.bytes() as usize;
         let mut bytes = [0; 8];
         bytes[..n].copy_from_slice(&self.data[i * n..(i + 1) * n]);
-        Some(u64::from_le_bytes(bytes))
+        u64::from_le_bytes(bytes)
     }
 
     /// True where the element was written and holds the low bytes of `bits`.

@@ -20,6 +20,7 @@
 //! The blocks of a cluster run together; otherwise blocks run one after the other, but for those that a running one asks
 //! for and is given (`unstarted`).
 
+mod arrivals;
 mod block;
 mod bulk;
 mod clock;

@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fmt::{Display, Formatter, Result};
 
 /// Statements that are named besides the writer.
-const NAMED: usize = 40;
+const NAMED: usize = 64;
 
 /// Where the value of an element comes from.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -185,7 +185,7 @@ impl Shadow {
 fn ordered(r: Record, by: By, shared: bool) -> bool {
     let (clock, stamp) = (by.clock, r.stamp());
     if stamp <= clock.block {
-        return shared || stamp <= clock.launch;
+        return shared || clock.before_block(r.thread(), stamp);
     }
     clock.knows(by.thread, r.thread(), stamp)
 }

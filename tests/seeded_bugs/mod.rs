@@ -46,6 +46,14 @@ fn swapped(p: &mut Program, head: &str) {
     });
 }
 
+/// Has a block be the last when so many have arrived.
+fn arrivals(p: &mut Program, blocks: u32) {
+    edit(p, "last_block", 0, |s| match s {
+        KStmt::Instr(i) => vec![KStmt::Instr(Instr { op: Op::LastBlock { of: blocks }, ..i.clone() })],
+        other => panic!("{other:?} is no arrival"),
+    });
+}
+
 const REDUCTIONS: &[Bug] = &[
     Bug {
         what: "no barrier between the warps' sums and their reader",
@@ -166,11 +174,32 @@ const REDUCTIONS: &[Bug] = &[
         statements: &["unroll int32 i < 6"],
     },
     Bug {
-        what: "a workspace that is read before the launch that writes it",
+        what: "a block that is not the last and takes itself for that",
         kernel: "full_sum",
-        sow: |p| p.launches.swap(0, 1),
+        sow: |p| arrivals(p, 1),
         says: "read of `p1_rf[",
         statements: &["p1_rf_1[0] = p1_rf_1[0] + p1_rf[threadIdx.x]"],
+    },
+    Bug {
+        what: "a last block that waits for one more",
+        kernel: "full_sum",
+        sow: |p| arrivals(p, 3),
+        says: "nothing has written",
+        statements: &["p1"],
+    },
+    Bug {
+        what: "a block that arrives before its results are there",
+        kernel: "full_sum",
+        sow: |p| remove(p, "barrier block", 1),
+        says: "race: nothing orders this read of `p1_rf[",
+        statements: &["p1_rf_1[0] = p1_rf_1[0] + p1_rf[threadIdx.x]"],
+    },
+    Bug {
+        what: "threads that ask whether their block is the last before it is known",
+        kernel: "full_sum",
+        sow: |p| remove(p, "barrier block", 2),
+        says: "last[0]",
+        statements: &["if last[0] != 0"],
     },
     Bug {
         what: "partial sums that start from nothing",

@@ -1,7 +1,8 @@
 //! Barriers in shared memory, and questions for blocks that have not started, whose answers they count.
 
-use super::{helper, ordered, shared};
+use super::{helper, order, ordered, shared};
 use crate::codegen::prelude::Prelude;
+use crate::ir::instr::Op;
 
 /// An instruction on a barrier and perhaps a number `n`.
 fn on_barrier(p: &mut Prelude, name: &str, param: &str, ptx: &str) -> String {
@@ -75,4 +76,22 @@ pub(super) fn query_cancel(p: &mut Prelude) -> String {
     );
     let body = ordered(&ptx, "\"=r\"(*first)", &format!("\"r\"({address}(answer))"));
     helper(p, "dl_query_cancel", "int* first, const void* answer", &body)
+}
+
+/// A block arrives where others do. A counter that holds something else first becomes one where none has arrived: whoever
+/// is not first to change it finds that another one was. The fence orders what other threads of the block did before a
+/// barrier as well (causality order is transitive: PTX ISA, memory consistency model). It is one of acquire and release, since
+/// `__threadfence` is sequentially consistent, which takes longer.
+pub(super) fn last_block(p: &mut Prelude) -> String {
+    let first = Op::FIRST_ARRIVAL;
+    let load = ordered("ld.relaxed.gpu.global.u64 %0, [%1];", "\"=l\"(seen)", "\"l\"(arrivals)");
+    let add = ordered("atom.add.acquire.gpu.global.u64 %0, [%1], 1;", "\"=l\"(before)", "\"l\"(arrivals)");
+    let reset = ordered("st.relaxed.gpu.global.u64 [%0], %1;", "", "\"l\"(arrivals), \"l\"(first)");
+    let fence = order("fence.acq_rel.gpu;");
+    let body = format!(
+        "const unsigned long long first = 0x{first:x}ull; unsigned long long seen, before; {load} {fence} \
+         if (seen - first >= of) atomicCAS(arrivals, seen, first); {add} \
+         const bool all = before == first + (of - 1); if (all) {reset} *last = all;"
+    );
+    helper(p, "dl_last_block", "int* last, unsigned long long* arrivals, unsigned of", &body)
 }

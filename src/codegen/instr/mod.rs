@@ -65,6 +65,7 @@ impl CudaWriter<'_> {
             Op::PeerArrive => barrier::peer_arrive(p),
             Op::TryCancel { all } => barrier::try_cancel(p, *all),
             Op::QueryCancel => barrier::query_cancel(p),
+            Op::LastBlock { .. } => barrier::last_block(p),
             Op::GridWait => return self.emit(order("griddepcontrol.wait;")),
             Op::GridLaunch => return self.emit(order("griddepcontrol.launch_dependents;")),
             Op::Sync(sync) => match sync {
@@ -124,6 +125,9 @@ impl CudaWriter<'_> {
         args.extend(i.values.iter().map(|e| self.exprs.text(e)));
         if let Op::Sync(Sync::MbarrierInit { arrivals }) = i.op {
             args.push(arrivals.to_string());
+        }
+        if let Op::LastBlock { of } = i.op {
+            args.push(of.to_string());
         }
         self.emit(format!("{f}({});", args.join(", ")));
     }

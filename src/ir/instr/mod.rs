@@ -169,8 +169,20 @@ pub enum Op {
     /// The next launch in the stream may start when all blocks have got here or ended
     /// (`griddepcontrol.launch_dependents`).
     GridLaunch,
+    /// `last, arrivals`: the block arrives at a counter in global memory, where `of` blocks of the launch do; `last` in shared
+    /// memory becomes 1 in that which is the last of them, else 0. What the others did before a barrier of the block that
+    /// stands before this is seen there after one that stands behind it. The counter may hold anything before the
+    /// launch, and is ready for the next one after it ([`Op::FIRST_ARRIVAL`]). One thread arrives.
+    LastBlock { of: u32 },
     /// What tile programs may hold.
     Sync(Sync),
+}
+
+impl Op {
+    /// What a counter of arrivals holds when no block has arrived; with each arrival it grows by one. Anything else is what was
+    /// there before. The number is drawn: that memory holds it by chance, or one of those that follow, is as likely as that it
+    /// holds 50 given bits.
+    pub const FIRST_ARRIVAL: u64 = 0x9e6d_1b7a_43c5_0000;
 }
 
 /// Where a box lands, and which barrier counts it.

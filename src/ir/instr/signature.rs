@@ -371,6 +371,11 @@ impl<P, V> Instr<P, V> {
                 let first = place(Space::Register, 1, 0).of(&[DType::I32]);
                 row(100, "query_cancel %0 <- %1", [first.written(), answer()], [])
             }
+            Op::LastBlock { of } => {
+                let last = place(Space::Shared, 1, 4).of(&[DType::I32]).written();
+                let arrivals = place(Space::Global, 1, 8).of(&[DType::U64]).updated();
+                row(70, format!("last_block %0 of {of} at %1"), [last, arrivals], [])
+            }
             Op::GridWait => row(90, "grid_wait", [], []),
             Op::GridLaunch => row(90, "grid_launch", [], []),
             Op::Sync(sync) => match sync {

@@ -363,6 +363,7 @@ fn marks(l: &For) -> Marks {
             | Mark::PrefetchBytes(_)
             | Mark::MinBlocks(_)
             | Mark::Merge(_)
+            | Mark::LastBlock(_)
             | Mark::Persistent(_)
             | Mark::Fetched(_)
             | Mark::Combine(_)

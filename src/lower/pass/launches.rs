@@ -8,11 +8,11 @@
 //! before: `for i in thread_binding(8, "blockIdx.x"): for j in thread_binding(32, "threadIdx.x"): ...`
 //! after:  a launch with grid (8, 1, 1) and block (32, 1, 1), its body unchanged
 
-use super::{merge, widen};
+use super::widen;
 use crate::analysis::simplify;
 use crate::ir::{Expr, For, ForKind, Mark, Name, PrimFunc, Stmt, ThreadTag};
 use crate::lower::LowerError;
-use crate::lower::nest::{BLOCKS, Nest, Several, THREADS};
+use crate::lower::nest::{BLOCKS, Joins, Nest, Several, THREADS};
 use crate::target::{Kind, Target};
 
 const PASS: &str = "launches";
@@ -31,7 +31,6 @@ pub fn split<'a>(f: &'a PrimFunc, target: &'a Target) -> Result<Vec<(Nest<'a>, S
         };
         out.push((nest, s));
     }
-    merge::share(&mut out)?;
     Ok(out)
 }
 
@@ -45,7 +44,8 @@ fn identifier(name: &str) -> String {
     if text.starts_with(|c: char| c.is_ascii_digit()) { format!("f{text}") } else { text }
 }
 
-fn cuda<'a>(f: &'a PrimFunc, target: &'a Target, symbol: String, s: &Stmt) -> Result<Nest<'a>, LowerError> {
+/// The launch of a (widened) statement on a GPU.
+pub fn cuda<'a>(f: &'a PrimFunc, target: &'a Target, symbol: String, s: &Stmt) -> Result<Nest<'a>, LowerError> {
     let loops = thread_loops(s);
     if loops.is_empty() {
         return Err(LowerError::new(PASS, &first_block(s), "no loop around this block is bound to threads"));
@@ -70,7 +70,7 @@ fn cuda<'a>(f: &'a PrimFunc, target: &'a Target, symbol: String, s: &Stmt) -> Re
     nest.ranges.set(ThreadTag::ClusterX.name(), 0, i64::from(nest.cluster) - 1);
     let blocks = loops.iter().find(|(t, _)| *t == ThreadTag::BlockX).map(|(_, l)| l);
     nest.min_blocks = blocks.and_then(min_blocks);
-    nest.merges = blocks.is_some_and(|l| Mark::all(&l.annotations).any(|m| m == Mark::Merge(true)));
+    nest.joins = blocks.and_then(|l| Mark::all(&l.annotations).find_map(|m| Joins::of(&m)));
     nest.several = blocks.and_then(|l| Mark::all(&l.annotations).find_map(several));
     Ok(nest)
 }

@@ -16,11 +16,11 @@ pub mod guards;
 pub mod held;
 pub mod inline_lets;
 pub mod invariants;
+pub mod join;
 pub mod last_step;
 pub mod launches;
 pub mod lets;
 pub mod lift_loads;
-pub mod merge;
 pub mod pin;
 pub mod pipeline;
 pub mod plain_loops;
@@ -38,6 +38,7 @@ use super::LowerError;
 use super::nest::Nest;
 use super::tile::{cross_thread, fragments, leaves, tiles};
 use crate::ir::device::DStmt;
+use crate::ir::{PrimFunc, Stmt};
 use crate::target::{Kind, Target};
 use Run::{Fallible, Plain};
 use Way::{Cpu, Cuda, Program};
@@ -146,6 +147,13 @@ pub const PASSES: &[Pass] = &[
 /// The passes of a way, in order.
 pub fn passes(way: Way) -> impl Iterator<Item = &'static Pass> {
     PASSES.iter().filter(move |p| p.ways.contains(&way))
+}
+
+/// The launches of a function with the statement each is made of; those that are to be one kernel know of each other.
+pub(super) fn launches<'a>(f: &'a PrimFunc, target: &'a Target) -> Result<Vec<(Nest<'a>, Stmt)>, LowerError> {
+    let mut out = launches::split(f, target)?;
+    join::share(f, target, &mut out)?;
+    Ok(out)
 }
 
 /// Takes the statements of a launch through its passes, as far as `last` where one is named.

@@ -1,5 +1,5 @@
-//! Registers of what a block was told of others that have not started: the same in all threads of the block, since nothing but
-//! answers, and what all threads share, is put in.
+//! Registers of what a block was told of others that have not started, and shared memory of whether it is the last to arrive: the
+//! same in all threads of the block, since nothing but answers, and what all threads share, is put in.
 
 use super::Check;
 use crate::ir::Name;
@@ -9,12 +9,12 @@ use crate::lower::LowerError;
 use crate::lower::fact::warps::Rank;
 use std::collections::BTreeSet;
 
-/// The registers of a kernel's answers.
+/// The arrays of a kernel's answers.
 pub(super) fn of(k: &Kernel) -> BTreeSet<Name> {
     let mut found = BTreeSet::new();
     for s in &k.body {
         s.visit(&mut |s| {
-            if let KStmt::Instr(Instr { op: Op::QueryCancel, places, .. }) = s {
+            if let KStmt::Instr(Instr { op: Op::QueryCancel | Op::LastBlock { .. }, places, .. }) = s {
                 found.extend(places.first().map(|at| at.array.clone()));
             }
         });
@@ -31,14 +31,15 @@ impl Check<'_> {
     /// That what is put into an array, and differs over that, may be.
     pub(super) fn put(&self, array: &Name, rank: Rank) -> Result<(), LowerError> {
         match self.answers.contains(array) && rank > Rank::Block {
-            true => self.error(array, "a register of answers receives what threads of the block do not share"),
+            true => self.error(array, "an array of answers receives what threads of the block do not share"),
             false => Ok(()),
         }
     }
 
     /// The same of what an instruction writes.
     pub(super) fn written(&self, i: &Instr) -> Result<(), LowerError> {
-        let rank = if i.op == Op::QueryCancel { Rank::Block } else { Rank::Thread };
+        let tells = matches!(i.op, Op::QueryCancel | Op::LastBlock { .. });
+        let rank = if tells { Rank::Block } else { Rank::Thread };
         let mut result = Ok(());
         i.for_each_place(|at, access, _| {
             if access == Access::Write && result.is_ok() {

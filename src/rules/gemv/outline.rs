@@ -182,6 +182,7 @@ pub fn outer(w: &Sizes, k: &Knobs) -> Outline {
         instructions: 4,
         combine: Combine { lanes: 1, parts: deep, values: 1 },
         from_cache: true,
+        last_block: true,
         ..first.clone()
     };
     Outline::in_parts(first, split, || second)

@@ -22,12 +22,12 @@
 //!               unroll 4, unroll 8 [tile=unpack]: O_rf_rf.local += W_local, X_local
 //!           threadIdx.x 16, unroll 4, threadIdx.y 8: O_rf_local += O_rf_rf.local
 //!           threadIdx.x 16, unroll 4: O_rf = O_rf_local
-//!         blockIdx.x 128 [min_blocks=1]:
-//!           threadIdx.x 32, threadIdx.y 4:
-//!             O_rf.local = 0
-//!             unroll 1 [batch_loads=1], unroll 1 [tile=add]: O_rf.local += O_rf
-//!           threadIdx.x 32, threadIdx.y 4: O_local += O_rf.local
-//!           threadIdx.x 32: O = O_local
+//!         blockIdx.x 64 [min_blocks=1 last_block=1]:
+//!           threadIdx.x 16, threadIdx.y 8:
+//!             unroll 4: O_rf.local = 0
+//!             unroll 1 [batch_loads=1], unroll 4 [tile=add]: O_rf.local += O_rf
+//!           threadIdx.x 16, unroll 4, threadIdx.y 8: O_local += O_rf.local
+//!           threadIdx.x 16, unroll 4: O = O_local
 //! ```
 
 use super::outline;

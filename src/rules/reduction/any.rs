@@ -161,7 +161,7 @@ impl Accepted for Cuda {
         if k.get("threads") > 1 {
             let all = fuse_all(s, &self.0.reduce)?;
             let plan = Plan::of_parts(k.get("threads"), k.get("rows"), k.get("unroll"), None);
-            return inner::reduce_rows(s, &self.0.chain, [&row, &all], &[], &plan);
+            return inner::reduce_rows(s, &self.0.chain, [&row, &all], &[], &plan).map(drop);
         }
         let [grid, thread] = split(s, &row, [None, Some(k.get("rows"))])?;
         s.bind(&grid, ThreadTag::BlockX)?;

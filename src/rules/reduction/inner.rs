@@ -4,7 +4,8 @@
 //! reduced; injective producers (inlined) and elementwise epilogues or none.
 //! How: a group of threads per row strides the row in vectors of 16 bytes, several loads in flight;
 //! the group meets by warp shuffles and one word of shared memory per warp. With `split` above 1,
-//! blocks reduce parts of a row into a workspace and a second launch adds the parts.
+//! blocks reduce parts of a row into a workspace and the last of them adds the parts (a second launch where the number of
+//! blocks is not known).
 //! Declines: `target_kind`, the predicates of [`Reduction::of`], `contiguous_reduction`, `no_window`,
 //! `is_gemv`.
 //!
@@ -22,7 +23,7 @@
 //!           O = O_local
 //! ```
 
-use crate::analysis::{Access, Combiner};
+use crate::analysis::Access;
 use crate::rules::find::shape::{Chain, Reduction};
 use crate::rules::parts::*;
 use crate::rules::space::outlines;
@@ -88,11 +89,11 @@ impl Accepted for Inner {
         let row = fuse_all(s, &r.spatial)?;
         let all = fuse_all(s, &r.reduce)?;
         if split == 1 {
-            return reduce_rows(s, &r.one.chain, [&row, &all], &r.full, &plan);
+            return reduce_rows(s, &r.one.chain, [&row, &all], &r.full, &plan).map(drop);
         }
         let (first, row, part) = parts_of_rows(s, &r.one.chain.block, row, &all, split)?;
-        reduce_rows(s, &Chain::alone(first), [&row, &part], &r.full, &plan)?;
-        add_parts(s, &r.one.chain, split, plan.combiner)
+        let grid = reduce_rows(s, &Chain::alone(first), [&row, &part], &r.full, &plan)?;
+        add_parts(s, &r.one.chain, split, &plan, &grid)
     }
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
@@ -119,8 +120,14 @@ pub fn parts_of_rows(
     Ok((first, part, rest))
 }
 
-/// Schedules a reduction of loop `k` for every `row`, as one launch.
-pub fn reduce_rows(s: &mut Schedule, chain: &Chain, [row, k]: [&Name; 2], reads: &[Access], plan: &Plan) -> Done {
+/// Schedules a reduction of loop `k` for every `row`, as one launch; the loop over its blocks.
+pub fn reduce_rows(
+    s: &mut Schedule,
+    chain: &Chain,
+    [row, k]: [&Name; 2],
+    reads: &[Access],
+    plan: &Plan,
+) -> Result<Name, ScheduleError> {
     let [grid, ny] = split(s, row, [None, Some(plan.rows)])?;
     let [ko, ku, kt, kv] = split(s, k, [None, Some(plan.unroll), Some(plan.threads), Some(plan.lanes)])?;
     let rf = s.rfactor(&kt, 0)?;
@@ -138,14 +145,19 @@ pub fn reduce_rows(s: &mut Schedule, chain: &Chain, [row, k]: [&Name; 2], reads:
     combine_by(s, &chain.block, plan.combine)?;
     s.decompose_reduction(&rf, &ko)?;
     keep_in_registers(s, &rf)?;
-    finish(s, chain, &grid, |s, b| deal_all(s, b, &grid, [plan.rows, 1]))
+    finish(s, chain, &grid, |s, b| deal_all(s, b, &grid, [plan.rows, 1]))?;
+    Ok(grid)
 }
 
-/// The second launch: adds `split` parts per row, which lie contiguous in the workspace.
-fn add_parts(s: &mut Schedule, chain: &Chain, split: i64, combiner: Option<Combiner>) -> Done {
+/// Adds `split` parts per row, which lie contiguous in the workspace: by the last of the blocks of the row, or as a second
+/// launch where nobody knows how many blocks the first, the loop `grid`, has.
+fn add_parts(s: &mut Schedule, chain: &Chain, split: i64, first: &Plan, grid: &Name) -> Done {
     let row = fuse_kind(s, &chain.block, IterKind::Spatial)?;
     let k = fuse_kind(s, &chain.block, IterKind::Reduce)?;
-    let threads = (split as u64).next_power_of_two().clamp(32, 1024) as i64;
-    let plan = Plan::of_parts(threads, 1, 1, combiner);
-    reduce_rows(s, chain, [&row, &k], &[], &plan)
+    let threads = match loop_extent(s, grid) {
+        Some(_) => first.threads,
+        None => (split as u64).next_power_of_two().clamp(32, 1024) as i64,
+    };
+    let own = reduce_rows(s, chain, [&row, &k], &[], &Plan::of_parts(threads, 1, 1, first.combiner))?;
+    run_by_last_blocks(s, [grid, &own], split)
 }

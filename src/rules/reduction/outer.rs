@@ -4,8 +4,8 @@
 //! injective producers (inlined) and elementwise epilogues or none. Matrix-vector products whose matrix is
 //! stored [K, N] are of this form.
 //! How: each thread owns one vector of columns; threadIdx.y shares the rows and meets in shared
-//! memory. With `split` above 1, blocks reduce parts of a column into a workspace, and a second
-//! launch adds the parts, or the blocks of a column do, as a cluster.
+//! memory. With `split` above 1, blocks reduce parts of a column into a workspace, and the last of them adds the
+//! parts (a second launch where the number of blocks is not known), or all do, as a cluster.
 //! Declines: `target_kind`, the predicates of [`Reduction::of`], `strided_reduction`.
 //!
 //! ```text
@@ -20,12 +20,12 @@
 //!               unroll 4 [tile=add]: O_rf_rf.local += A_local
 //!           threadIdx.x 16, unroll 4, threadIdx.y 8: O_rf_local += O_rf_rf.local
 //!           threadIdx.x 16, unroll 4: O_rf = O_rf_local
-//!         blockIdx.x 128 [min_blocks=1]:
-//!           threadIdx.x 32, threadIdx.y 4:
-//!             O_rf.local = 0
-//!             unroll 1 [batch_loads=1], unroll 1 [tile=add]: O_rf.local += O_rf
-//!           threadIdx.x 32, threadIdx.y 4: O_local += O_rf.local
-//!           threadIdx.x 32: O = O_local
+//!         blockIdx.x 64 [min_blocks=1 last_block=1]:
+//!           threadIdx.x 16, threadIdx.y 8:
+//!             unroll 4: O_rf.local = 0
+//!             unroll 1 [batch_loads=1], unroll 4 [tile=add]: O_rf.local += O_rf
+//!           threadIdx.x 16, unroll 4, threadIdx.y 8: O_local += O_rf.local
+//!           threadIdx.x 16, unroll 4: O = O_local
 //! ```
 
 use crate::rules::cluster::{self, Adders};
@@ -43,6 +43,9 @@ const THREADS: &[&str] = &["threads", "rows"];
 /// Threads side by side below which blocks are narrow, and rows above which they are deep.
 const NARROW: i64 = 8;
 const DEEP: i64 = 32;
+
+/// Values of parts that a thread of a last block loads at a time.
+const PARTS_IN_FLIGHT: i64 = 64;
 
 struct Outer(Reduction);
 
@@ -134,8 +137,8 @@ pub fn reduce_in_parts(s: &mut Schedule, nest: Nest, reads: &Reads, split: i64, 
     let (first, outer, rest) = parts_of_columns(s, nest.outer, nest.column, nest.k, split)?;
     let first = Chain::alone(first);
     let part = Nest { chain: &first, outer: Some(outer), column: nest.column, k: &rest, cluster: None };
-    reduce_columns(s, part, reads, plan)?;
-    add_parts(s, nest.chain, split, plan)
+    let grid = reduce_columns(s, part, reads, plan)?;
+    add_parts(s, nest.chain, split, plan, &grid)
 }
 
 /// Schedules a nest as one launch of clusters, whose blocks have a part of a column each and add all of them.
@@ -275,11 +278,21 @@ fn bind_columns(s: &mut Schedule, block: &Name, grid: &Name, plan: &Plan) -> Don
     s.unroll(&lane)
 }
 
-/// The second launch: adds `split` parts per column, which lie a whole output apart.
-fn add_parts(s: &mut Schedule, chain: &Chain, split: i64, first: &Plan) -> Done {
+/// Adds `split` parts per column, which lie a whole output apart: by the last of the blocks of these columns, or as a second
+/// launch where nobody knows how many blocks the first, the loop `grid`, has.
+fn add_parts(s: &mut Schedule, chain: &Chain, split: i64, first: &Plan, grid: &Name) -> Done {
     let (outer, column, k) = loops_of_parts(s, &chain.block)?;
-    let rows = (split as u64).next_power_of_two().min(8) as i64;
-    let plan = Plan::of_parts(first.threads.max(32), rows, 4.min(split / rows).max(1), first.combiner);
+    let plan = match loop_extent(s, grid) {
+        Some(_) => {
+            let in_flight = (split / first.rows).clamp(1, (PARTS_IN_FLIGHT / first.lanes).max(1));
+            Plan { lanes: first.lanes, ..Plan::of_parts(first.threads, first.rows, in_flight, first.combiner) }
+        }
+        None => {
+            let rows = (split as u64).next_power_of_two().min(8) as i64;
+            Plan::of_parts(first.threads.max(32), rows, 4.min(split / rows).max(1), first.combiner)
+        }
+    };
     let nest = Nest { chain, outer, column: &column, k: &k, cluster: None };
-    reduce_columns(s, nest, &Reads { full: vec![], vectors: vec![], pack: 1 }, &plan).map(drop)
+    let own = reduce_columns(s, nest, &Reads { full: vec![], vectors: vec![], pack: 1 }, &plan)?;
+    run_by_last_blocks(s, [grid, &own], split)
 }

@@ -76,6 +76,9 @@ pub struct LaunchOutline {
     pub shares: bool,
     /// True where it reads what the launch before has just written, from the cache.
     pub from_cache: bool,
+    /// True where that launch's blocks do it that end last: it is none of its own. Its sizes are still those of one, which is what
+    /// the trees have seen.
+    pub last_block: bool,
     /// True where no drawn function has judged the constants: it orders candidates and chooses no default, and accesses
     /// and what a block does alone are not counted.
     pub unjudged: bool,
@@ -112,6 +115,7 @@ impl Default for LaunchOutline {
             staged: false,
             shares: false,
             from_cache: false,
+            last_block: false,
             unjudged: false,
             tiles: None,
         }

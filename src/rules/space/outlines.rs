@@ -185,7 +185,7 @@ pub fn columns(w: &Work, k: &Knobs) -> Outline {
     })
 }
 
-/// The launch that adds `split` parts of every output.
+/// The blocks that add `split` parts of every output.
 fn parts(w: &Work, split: i64, blocks: i64, threads: i64, combine: Combine) -> LaunchOutline {
     LaunchOutline {
         blocks,
@@ -202,6 +202,7 @@ fn parts(w: &Work, split: i64, blocks: i64, threads: i64, combine: Combine) -> L
         flops: w.outputs * split,
         combine,
         from_cache: true,
+        last_block: true,
         ..LaunchOutline::default()
     }
 }
@@ -320,6 +321,7 @@ pub fn cpu(w: &Work, tasks: i64, steps: i64, vectors: i64, vector: i64, split: i
     Outline::in_parts(first, split, || LaunchOutline {
         threads: 1,
         load_bytes: w.acc,
+        last_block: false,
         ..parts(w, split, w.outputs, 1, Combine::default())
     })
 }

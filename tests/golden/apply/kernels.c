@@ -166,7 +166,7 @@ static const _Alignas(64) unsigned char dl_image_12[] = {
     116,111,116,97,108,46,115,109,95,56,48,46,99,117,98,105,110,0,
 };
 
-enum { DL_VARIANTS = 2, DL_MODULES = 13, DL_FUNCTIONS = 15 };
+enum { DL_VARIANTS = 2, DL_MODULES = 13, DL_FUNCTIONS = 13 };
 
 static const struct dl_variant dl_variants[DL_VARIANTS] = {
     {9, 0, 1}, // sm_90a
@@ -202,9 +202,7 @@ static const struct dl_function dl_functions[DL_FUNCTIONS] = {
     {9, "sums_k0", 0},
     {10, "sums_k0", 0},
     {11, "total_k0", 0},
-    {11, "total_k1", 0},
     {12, "total_k0", 0},
-    {12, "total_k1", 0},
 };
 
 struct daylight_kernels {
@@ -650,24 +648,17 @@ int kernels_sums(const daylight_kernels *kernels, CUstream stream, CUdeviceptr a
 
 static int64_t dl_total_sm_90a_bytes(void)
 {
-    return 512;
+    return 512 + 256;
 }
 
 static int dl_total_sm_90a(const daylight_kernels *kernels, CUstream stream, CUdeviceptr a, CUdeviceptr b, CUdeviceptr workspace)
 {
     int error;
     { // total_k0
-        struct { CUdeviceptr a0; CUdeviceptr a1; } arg = {a, workspace};
-        void *args[] = {&arg.a0, &arg.a1};
+        struct { CUdeviceptr a0; CUdeviceptr a1; CUdeviceptr a2; CUdeviceptr a3; } arg = {a, workspace, b, workspace + (CUdeviceptr)(512)};
+        void *args[] = {&arg.a0, &arg.a1, &arg.a2, &arg.a3};
         const unsigned grid[3] = {128, 1, 1}, block[3] = {1024, 1, 1};
         if ((error = dl_launch(kernels, 11, grid, block, stream, args)) != 0)
-            return error;
-    }
-    { // total_k1
-        struct { CUdeviceptr a0; CUdeviceptr a1; } arg = {b, workspace};
-        void *args[] = {&arg.a0, &arg.a1};
-        const unsigned grid[3] = {1, 1, 1}, block[3] = {128, 1, 1};
-        if ((error = dl_launch(kernels, 12, grid, block, stream, args)) != 0)
             return error;
     }
     return 0;
@@ -675,24 +666,17 @@ static int dl_total_sm_90a(const daylight_kernels *kernels, CUstream stream, CUd
 
 static int64_t dl_total_sm_80_bytes(void)
 {
-    return 2048;
+    return 2048 + 256;
 }
 
 static int dl_total_sm_80(const daylight_kernels *kernels, CUstream stream, CUdeviceptr a, CUdeviceptr b, CUdeviceptr workspace)
 {
     int error;
     { // total_k0
-        struct { CUdeviceptr a0; CUdeviceptr a1; } arg = {a, workspace};
-        void *args[] = {&arg.a0, &arg.a1};
+        struct { CUdeviceptr a0; CUdeviceptr a1; CUdeviceptr a2; CUdeviceptr a3; } arg = {a, workspace, b, workspace + (CUdeviceptr)(2048)};
+        void *args[] = {&arg.a0, &arg.a1, &arg.a2, &arg.a3};
         const unsigned grid[3] = {512, 1, 1}, block[3] = {32, 1, 1};
-        if ((error = dl_launch(kernels, 13, grid, block, stream, args)) != 0)
-            return error;
-    }
-    { // total_k1
-        struct { CUdeviceptr a0; CUdeviceptr a1; } arg = {b, workspace};
-        void *args[] = {&arg.a0, &arg.a1};
-        const unsigned grid[3] = {1, 1, 1}, block[3] = {512, 1, 1};
-        if ((error = dl_launch(kernels, 14, grid, block, stream, args)) != 0)
+        if ((error = dl_launch(kernels, 12, grid, block, stream, args)) != 0)
             return error;
     }
     return 0;

@@ -12,6 +12,7 @@ use crate::ir::kernel::{Array, ArrayScope, CacheHint, KStmt, Kernel, KernelParam
 use crate::ir::{Buffer, DType, Expr, Name, Param, Scope, TensorMap};
 use crate::lower::LowerError;
 use crate::lower::nest::{BLOCKS, Nest, THREADS};
+use crate::target::{Kind, Target};
 use narrow::Types;
 use own_cluster::OwnCluster;
 use own_part::OwnPart;
@@ -54,14 +55,19 @@ pub fn run(nest: &mut Nest, body: &[DStmt]) -> Result<Launch, LowerError> {
     params.extend(scalars(nest, &stmts, &params));
     params.extend(maps.into_iter().map(|m| KernelParam::TensorMap(Box::new(m))));
     let kernel = Kernel { symbol: nest.symbol.clone(), params, arrays, body: stmts };
-    let shared = kernel.shared_bytes();
-    if nest.cuda() && shared > nest.target.smem_per_block as u64 {
-        let at = Name::new(&kernel.symbol);
-        let why = format!("{shared} bytes of shared memory, {} allows {}", nest.target.id, nest.target.smem_per_block);
-        return Err(LowerError::new(PASS, &at, why));
-    }
+    fits(&kernel, nest.target)?;
     let grid = nest.grid.clone().map(|e| finish.types.value(&e));
     Ok(Launch { kernel, grid, block: nest.block, cluster: nest.cluster, min_blocks: nest.min_blocks })
+}
+
+/// That a block has as much shared memory as a kernel wants.
+pub fn fits(kernel: &Kernel, target: &Target) -> Result<(), LowerError> {
+    let (wanted, most) = (kernel.shared_bytes(), target.smem_per_block as u64);
+    if target.kind != Kind::Cuda || wanted <= most {
+        return Ok(());
+    }
+    let why = format!("{wanted} bytes of shared memory, {} allows {most}", target.id);
+    Err(LowerError::new(PASS, &Name::new(&kernel.symbol), why))
 }
 
 fn declared(nest: &Nest) -> BTreeMap<Name, DType> {

@@ -10,33 +10,42 @@ use crate::ir::device::{DStmt, index_var};
 use crate::ir::kernel::KStmt;
 use crate::ir::{BinOp, Expr, Name, ThreadTag};
 use crate::lower::nest::{Nest, THREADS};
+use crate::lower::pass::join::Place;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The index that each name is in place of, with its value.
+type Names = BTreeMap<ThreadTag, (Name, Expr)>;
 
 /// Names for what a part has in place of indices of the kernel.
 pub struct OwnPart {
+    /// Blocks of other launches before its own.
     before: Option<Expr>,
-    /// The index that each name is in place of, with its value.
-    names: BTreeMap<ThreadTag, (Name, Expr)>,
+    names: Names,
 }
 
 impl OwnPart {
     /// Turns grid and block into those of the kernel; `None` where the launch is alone.
     pub fn of(nest: &mut Nest) -> Option<OwnPart> {
         let share = nest.share.take()?;
-        let mut names = BTreeMap::new();
-        if let Some(before) = &share.before {
-            let block = ThreadTag::BlockX;
-            let last = nest.ranges.get(&Name::new(block.name())).map_or(0, |r| r.hi);
-            let part = nest.fresh("part");
-            nest.ranges.set(part.clone(), 0, last);
-            nest.ranges.set(block.name(), 0, i64::from(i32::MAX) - 1);
-            names.insert(block, (part, index_var(&block.name().into()) - before.clone()));
-            nest.grid[0] = simplify(&(before.clone() + nest.grid[0].clone()), &nest.ranges);
+        let mut names = Names::new();
+        let block = index_var(&ThreadTag::BlockX.name().into());
+        let mut before = None;
+        match &share.place {
+            None => {}
+            Some(Place::After(blocks)) => {
+                let all = simplify(&(blocks.clone() + nest.grid[0].clone()), &nest.ranges);
+                name_block(nest, &mut names, (block - blocks.clone(), all, i64::from(i32::MAX)));
+                before = Some(blocks.clone());
+            }
+            Some(Place::On(groups)) => {
+                let blocks = groups.blocks();
+                name_block(nest, &mut names, (groups.own(&block), Expr::i64(blocks), blocks));
+            }
         }
         if share.flat {
             flatten(nest, &mut names);
         }
-        Some(OwnPart { before: share.before, names })
+        Some(OwnPart { before, names })
     }
 
     /// The statements in terms of these names.
@@ -65,6 +74,17 @@ impl OwnPart {
     }
 }
 
+/// Names the number of the block in its own launch, which is this of its number in a grid of so many blocks, at most so many.
+fn name_block(nest: &mut Nest, names: &mut Names, (own, grid, most): (Expr, Expr, i64)) {
+    let block = ThreadTag::BlockX;
+    let last = nest.ranges.get(&Name::new(block.name())).map_or(0, |r| r.hi);
+    let part = nest.fresh("part");
+    nest.ranges.set(part.clone(), 0, last);
+    nest.ranges.set(block.name(), 0, most - 1);
+    names.insert(block, (part, own));
+    nest.grid[0] = grid;
+}
+
 fn vars(body: &[DStmt]) -> BTreeSet<Name> {
     let mut used = BTreeSet::new();
     let mut note = |e: &Expr| e.visit(&mut |e| used.extend(e.as_var().cloned()));
@@ -73,7 +93,7 @@ fn vars(body: &[DStmt]) -> BTreeSet<Name> {
 }
 
 /// Puts all threads along x.
-fn flatten(nest: &mut Nest, names: &mut BTreeMap<ThreadTag, (Name, Expr)>) {
+fn flatten(nest: &mut Nest, names: &mut Names) {
     let thread = index_var(&ThreadTag::ThreadX.name().into());
     let (mut inner, block) = (1, nest.block);
     if block[1..] == [1, 1] {

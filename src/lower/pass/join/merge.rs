@@ -6,6 +6,7 @@
 //! before: grid 8 `p1[blockIdx.x] = ..`; grid 4, marked with `merge`: `p2[blockIdx.x] = ..`
 //! after:  grid 12 `if blockIdx.x < 8: p1[blockIdx.x] = ..; else: part = blockIdx.x - 8; p2[part] = ..`
 
+use super::{Place, Share, param_name, params};
 use crate::analysis::simplify;
 use crate::ir::kernel::{KStmt, KernelParam, Launch};
 use crate::ir::{Expr, Name, Stmt};
@@ -14,36 +15,13 @@ use crate::lower::nest::Nest;
 
 const PASS: &str = "merge";
 
-/// What a launch that is merged with others knows of them.
-#[derive(Clone, Default)]
-pub struct Share {
-    /// Blocks of the launches before it, none for the first.
-    pub before: Option<Expr>,
-    /// Its threads lie along x alone, whatever axes its body has.
-    pub flat: bool,
-}
-
-/// Tells launches that are marked which blocks are theirs.
-pub fn share(nests: &mut [(Nest, Stmt)]) -> Result<(), LowerError> {
-    let mut start = 0;
-    for end in 1..=nests.len() {
-        if nests.get(end).is_some_and(|(n, _)| n.merges) {
-            continue;
-        }
-        if end - start > 1 {
-            share_group(&mut nests[start..end])?;
-        }
-        start = end;
-    }
-    Ok(())
-}
-
-fn share_group(group: &mut [(Nest, Stmt)]) -> Result<(), LowerError> {
+/// Tells launches that are merged which blocks are theirs.
+pub fn share(group: &mut [(Nest, Stmt)]) -> Result<(), LowerError> {
     group.iter().try_for_each(|(n, _)| fits(n, &group[0].0))?;
     let flat = group.iter().any(|(n, _)| n.block != group[0].0.block);
     let mut before: Option<Expr> = None;
     for (n, _) in group {
-        n.share = Some(Share { before: before.clone(), flat });
+        n.share = Some(Share { place: before.clone().map(Place::After), flat });
         let own = n.grid[0].clone();
         before = Some(before.map_or(own.clone(), |b| simplify(&(b + own), &n.ranges)));
     }
@@ -70,7 +48,7 @@ pub fn join(first: Launch, second: Launch) -> Result<Launch, LowerError> {
     independent(&first, &second)?;
     let Launch { kernel: mut a, min_blocks, .. } = first;
     let Launch { kernel: b, min_blocks: other, .. } = second;
-    a.params = params(a.params, b.params);
+    a.params = params(&a, &b);
     a.arrays.extend(b.arrays);
     let mut body = b.body;
     match body.first_mut() {
@@ -101,23 +79,4 @@ fn independent(a: &Launch, b: &Launch) -> Result<(), LowerError> {
 
 fn points(l: &Launch, buffer: &Name) -> bool {
     l.kernel.params.iter().any(|p| matches!(p, KernelParam::Pointer { name, .. } if name == buffer))
-}
-
-fn param_name(p: &KernelParam) -> &Name {
-    match p {
-        KernelParam::Pointer { name, .. } | KernelParam::Scalar { name, .. } => name,
-        KernelParam::TensorMap(map) => &map.name,
-    }
-}
-
-/// The parameters of both, pointers first.
-fn params(a: Vec<KernelParam>, b: Vec<KernelParam>) -> Vec<KernelParam> {
-    let mut all = a;
-    for p in b {
-        if all.iter().all(|o| param_name(o) != param_name(&p)) {
-            all.push(p);
-        }
-    }
-    let (pointers, scalars): (Vec<_>, Vec<_>) = all.into_iter().partition(|p| matches!(p, KernelParam::Pointer { .. }));
-    pointers.into_iter().chain(scalars).collect()
 }
