@@ -147,6 +147,19 @@ pub fn softmax(dims: &[&str], dtype: &'static str, extents: &[(&'static str, i64
     f.case("softmax", &[], true, extents)
 }
 
+/// Softmax of scaled elements with a mask for all rows, which every pass reads.
+pub fn masked_softmax(dims: &[&str], dtype: &'static str) -> Case {
+    let mut f = Rows::new(dims, dtype);
+    let scaled = format!("{} * T.float32(0.125) + {}", f.input(), f.weight("W"));
+    f.full("Y", &scaled);
+    f.reduce("M", LOWEST, "T.max(M[@r], Y[@a])");
+    f.full("E", "T.exp(Y[@a] - M[@r])");
+    f.reduce("Z", "0.0", "Z[@r] + E[@a]");
+    let out = f.cast("(E[@a] / Z[@r])");
+    f.full("O", &out);
+    f.case("masked_softmax", &["W"], true, &[])
+}
+
 /// The logarithm of a softmax.
 pub fn log_softmax(dims: &[&str]) -> Case {
     let mut f = Rows::new(dims, "float32");

@@ -1,7 +1,7 @@
 //! Softmax, norms and their like on odd, prime, tiny and larger shapes.
 
 use super::harness::{
-    Case, arguments, check_all, check_at, check_point, compare, difference, kernel_at, read, scalars, target,
+    Case, arguments, check_all, check_at, check_point, compare, difference, kernel_at, read, refusal, scalars, target,
 };
 use super::products::check_points;
 use super::row_texts::*;
@@ -86,6 +86,48 @@ fn weights_are_loaded_in_parts() {
     check_points(&case, "general_reduction.rows", "cuda:sm_90a", |space, _| {
         vec![at(3).into_iter().fold(space.default().expect("a legal point"), |k, (name, n)| k.with(name, n))]
     });
+}
+
+/// The same of a row in registers, which its elements share with them.
+#[test]
+fn weights_beside_a_row_in_registers_are_loaded_in_parts() {
+    let case = layer_norm(&["3", "12288"], "float32");
+    let at =
+        |blocks| [("row", 1), ("threads", 256), ("rows", 1), ("cluster", 1), ("vector", 16), ("min_blocks", blocks)];
+    let held = |blocks| {
+        let text = kernel_at(&case, "general_reduction.rows", &at(blocks));
+        [24, 48].map(|n| text.contains(&format!("register float32 p1_vec[{n}]")))
+    };
+    assert_eq!([held(1), held(2)], [[false, true], [true, false]]);
+    check_points(&case, "general_reduction.rows", "cuda:sm_90a", |space, _| {
+        vec![at(2).into_iter().fold(space.default().expect("a legal point"), |k, (name, n)| k.with(name, n))]
+    });
+}
+
+/// A mask is in all passes, and in registers all the while: it is not cut, and where it has no room a point is not searched.
+#[test]
+fn a_mask_has_room_in_registers() {
+    check_all(vec![masked_softmax(&["5", "131"], "float16"), masked_softmax(&["7", "264"], "float32")], RULES);
+    let case = masked_softmax(&["3", "12288"], "float32");
+    let at = |row, blocks| {
+        [("row", row), ("threads", 256), ("rows", 1), ("cluster", 1), ("vector", 16), ("min_blocks", blocks)]
+    };
+    let text = kernel_at(&case, "general_reduction.rows", &at(1, 2));
+    assert!(text.contains("register float32 p1_vec[48]"), "{text}");
+    let why = |row, blocks| refusal(&case, "general_reduction.rows", &at(row, blocks));
+    // 48 elements of the mask beside those of the row where they are in registers, and alone where the row is in shared memory.
+    assert!(why(1, 2).ends_with("registers exceed the 128 of a thread"), "{}", why(1, 2));
+    assert!(why(2, 8).ends_with("48 registers exceed the 32 of a thread"), "{}", why(2, 8));
+}
+
+/// Odd rows of 257 columns and more have as many points as shorter ones: no thread has much in flight there.
+#[test]
+fn odd_rows_of_medium_length_have_points() {
+    for columns in ["251", "259", "327", "511"] {
+        let input = Prepared::new(&read(&rms_norm(&["345458", columns], "bfloat16", &[]))).expect("a function");
+        let points = arm("general_reduction.rows", &input, &target("cuda:sm_90a")).space.points().len();
+        assert!(points >= 64, "{columns} columns: {points} points");
+    }
 }
 
 /// Sixteen-bit rows in registers stay packed: pinned before the second and the third pass.

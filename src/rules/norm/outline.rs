@@ -12,8 +12,8 @@ use crate::rules::{Combine, LaunchOutline};
 
 /// Registers besides the row: addresses, indices, results of reductions.
 pub(super) const STATE: i64 = 12;
-/// The same of a thread whose row is in shared memory, while it reads what all rows share.
-const IN_SHARED: i64 = 24;
+/// The same while a thread reads what all rows share.
+const BESIDE_ROW: i64 = 24;
 /// Instructions of an access to memory: its address, its condition, itself.
 const ACCESS: i64 = 3;
 /// Instructions of an elementary function and of a quotient, and of both where arithmetic is relaxed.
@@ -26,6 +26,7 @@ const SHARED_AGAIN: f64 = 0.15;
 const CONFLICTS: f64 = 0.7;
 
 /// The sizes of a function of rows, all constant.
+#[derive(Clone)]
 pub struct Sizes {
     rows: i64,
     columns: i64,
@@ -38,6 +39,8 @@ pub struct Sizes {
     held: Vec<i64>,
     /// Bytes of an element of each tensor that all rows share.
     pub(super) shared: Vec<i64>,
+    /// True where the last pass alone reads these, as that of a norm; a mask is in all of them.
+    pub(super) shared_late: bool,
     /// Bytes written.
     written: i64,
     /// True where elements are written, and not rows alone.
@@ -80,6 +83,7 @@ impl Sizes {
     pub fn of(r: &Rows, target: &Target) -> Option<Sizes> {
         let func = r.schedule.func();
         let (facts, mut shared, mut work, mut passes) = (Facts::of(func), vec![], Work::default(), 0);
+        let mut shared_late = true;
         for b in &r.blocks {
             let block = find_block(func, &b.name);
             let [_, column] = &block.iters[..] else { continue };
@@ -94,6 +98,7 @@ impl Sizes {
             let reads = facts.block(&b.name).map_or(&[][..], |f| &f.reads);
             let by_rows = |a: &Name| r.inputs.iter().any(|i| i.buffer == *a);
             let mine = reads.iter().filter(|a| a.vars().contains(&column.var) && !by_rows(&a.buffer));
+            shared_late &= b.role == Role::Full || mine.clone().next().is_none();
             shared.extend(mine.map(|a| func.buffer(&a.buffer).dtype.bytes() as i64));
         }
         let roles = |is: fn(&Role) -> bool| r.blocks.iter().filter(|b| is(&b.role)).count() as i64;
@@ -106,6 +111,7 @@ impl Sizes {
             held: r.kept_bytes().into_iter().chain(once).collect(),
             inputs: r.inputs.iter().map(|i| i.dtype.bytes() as i64).collect(),
             shared,
+            shared_late,
             written: r.written?,
             elements: roles(|r| *r == Role::Full) > 0,
             passes,
@@ -136,13 +142,25 @@ impl Sizes {
         over(self.columns, k.get("threads") * cluster * lanes(k.get("vector"), self.element))
     }
 
-    /// Vectors of a thread for which what all rows share is loaded together in the last pass over a row in shared memory,
-    /// where the launch bounds leave too few registers for all of them: the largest even part for which they do.
-    pub fn together(&self, cluster: i64, k: &Knobs) -> Option<i64> {
+    /// Vectors of a thread for which what all rows share is loaded together in the last pass over a row that is kept, where the
+    /// launch bounds leave too few registers for all of them: the largest even part for which they do.
+    pub fn together(&self, place: Place, cluster: i64, k: &Knobs) -> Option<i64> {
         let (all, width) = (self.vectors(cluster, k), lanes(k.get("vector"), self.element));
-        let left = registers_left(self.regs, k.get("threads") * k.get("rows"), k.get("min_blocks"));
-        let most = (left - IN_SHARED) / Some(Sizes::registers(width, &self.shared, width)).filter(|n| *n > 0)?;
-        if most >= all { None } else { (1..all).rev().find(|n| all % n == 0 && *n <= most.max(1)) }
+        let (row, enough) = match place {
+            Place::Shared => (0, BESIDE_ROW),
+            // single ones are loaded late
+            Place::Registers if width > 1 && self.shared_late => {
+                (Sizes::registers(all * width, &self.held, width), STATE)
+            }
+            Place::Registers | Place::Functions | Place::Nowhere => return None,
+        };
+        let left = registers_left(self.regs, k.get("threads") * k.get("rows"), k.get("min_blocks")) - row;
+        let each = Some(Sizes::registers(width, &self.shared, width)).filter(|n| *n > 0)?;
+        if (left - enough) / each >= all {
+            return None;
+        }
+        let most = ((left - BESIDE_ROW) / each).max(1);
+        (1..all).rev().find(|n| all % n == 0 && *n <= most)
     }
 
     /// Registers of `n` elements in vectors of `lanes`: a word each where they are loaded one by one.
@@ -174,7 +192,7 @@ pub fn launch(s: &Sizes, place: Place, cluster: i64, k: &Knobs) -> LaunchOutline
     let (each, relax) = (unroll * width, k.get("relax").clamp(0, 1) as usize);
     let in_memory = again || place == Place::Shared;
     let bytes: i64 = s.inputs.iter().sum();
-    let early = s.together(cluster, k).filter(|_| place == Place::Shared).map_or(each, |n| n * width);
+    let early = s.together(place, cluster, k).map_or(each, |n| n * width);
     let (row, weights) = (Sizes::registers(each, &s.held, width), Sizes::registers(early, &s.shared, width));
     let turns = CONFLICTS * (s.inputs.len() as i64 * s.passes * each) as f64 * (k.get("vector") as f64 / 4.0).max(1.0);
     let conflicts = if place == Place::Shared { turns as i64 } else { 0 };

@@ -28,7 +28,7 @@
 //! ```
 
 use super::online;
-use super::outline::{Place, Sizes, launch};
+use super::outline::{Sizes, launch};
 use super::room::*;
 use crate::analysis::Decline;
 use crate::ir::TileOp;
@@ -95,12 +95,12 @@ impl Accepted for General {
             _ if Some(k.get("unroll")) == any => Ok(()),
             _ => Err("the row is kept, so that any number of steps is the same kernel".into()),
         });
-        let shared = self.sizes.as_ref().map_or(vec![], |s| s.shared.clone());
-        let space = row_fits(space, r, target, element, shared);
+        let space = row_fits(space, r, target, element, self.sizes.clone());
         let space = cluster_fits(space, r, target, element);
         let total = rows.zip(columns).and_then(|(a, b)| a.checked_mul(b)?.checked_mul(element.bytes() as i64));
-        // Of short rows no thread has much in flight, and what has most is not best.
-        let total = total.filter(|_| columns.is_none_or(|n| n > SHORT * i64::from(target.warp)));
+        // Of short rows no thread has much in flight, and what has most is not best; nor where elements are loaded one by one.
+        let short = if run % 2 == 0 { SHORT } else { 2 * SHORT };
+        let total = total.filter(|_| columns.is_none_or(|n| n > short * i64::from(target.warp)));
         let space = keeps_busy(space, target, &["threads", "rows"], total, move |k| {
             let vectors = columns.map_or(1, |n| vectors_of(n, k, element));
             vectors.clamp(1, 16) * k.get("vector")
@@ -152,19 +152,13 @@ impl Accepted for General {
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
         let lanes = lanes(k.get("vector"), self.r.dominant().dtype);
         let (threads, cluster) = (k.get("threads"), cluster(k));
-        let together = self.sizes.as_ref().filter(|_| k.get("row") == SHARED).and_then(|s| s.together(cluster, k));
+        let together = self.sizes.as_ref().and_then(|s| s.together(place(k), cluster, k));
         let plan = Plan { knobs: k, threads, cluster, lanes, row: k.get("row"), together };
         build(s, &self.r, self.pair.as_ref().filter(|_| k.get("online") == 1), &plan)
     }
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
-        let place = match k.get("row") {
-            KEPT => Place::Functions,
-            REGISTERS => Place::Registers,
-            SHARED => Place::Shared,
-            _ => Place::Nowhere,
-        };
-        Some(Outline::one(launch(self.sizes.as_ref()?, place, cluster(k), k)))
+        Some(Outline::one(launch(self.sizes.as_ref()?, place(k), cluster(k), k)))
     }
 }
 
