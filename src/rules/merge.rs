@@ -1,8 +1,8 @@
 //! Neighbouring launches of a function as one kernel, where neither reads or writes what the other writes.
 //!
 //! Parameters of a function do not alias, so that buffers with different names are different memory. Launches of
-//! clusters, of persistent blocks, those whose blocks count each other, of grids with several axes, and those whose warps have roles or share out tiles stay
-//! alone, as do launches with another number of threads per block.
+//! clusters, of persistent blocks, of grids with several axes, those whose blocks count each other, and those whose warps
+//! have roles or share out tiles stay alone, as do launches with another number of threads per block.
 
 use super::{Knobs, LaunchOutline, Outline, Space};
 use crate::ir::{Expr, ExprKind, For, ForKind, Mark, Name, Stmt, ThreadTag};

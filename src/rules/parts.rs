@@ -64,8 +64,7 @@ impl Plan {
         }
     }
 
-    /// A second launch, which adds the parts that the first left: one element per load, nothing asked
-    /// of the dispatch table.
+    /// Blocks that add the parts that a launch left: one element per load, nothing asked of the dispatch table.
     pub fn of_parts(threads: i64, rows: i64, unroll: i64, combiner: Option<Combiner>) -> Plan {
         Plan { threads, rows, lanes: 1, unroll, min_blocks: 1, hint: 0, combiner, fold: 0, combine: 0 }
     }
