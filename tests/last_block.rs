@@ -20,20 +20,13 @@ struct Form {
     reads: [&'static str; 2],
     /// Blocks of the second launch, and threads.
     grid: [&'static str; 2],
-    /// The annotation of its loop over blocks.
-    mark: &'static str,
 }
 
-const TILES: Form = Form {
-    block: ["b // 3", "b % 3"],
-    reads: ["v_p", "v_c"],
-    grid: ["3", "16"],
-    mark: ", annotations={\"last_block\": 1}",
-};
+const TILES: Form = Form { block: ["b // 3", "b % 3"], reads: ["v_p", "v_c"], grid: ["3", "16"] };
 
 /// Sums of the columns of `A`, 64 x 40, by four parts of 16 rows and three tiles of 16 columns.
 fn sums(f: Form) -> String {
-    let Form { block: [part, tile], reads: [row, column], grid: [grid, threads], mark } = f;
+    let Form { block: [part, tile], reads: [row, column], grid: [grid, threads] } = f;
     format!(
         r#"
 @T.prim_func
@@ -50,7 +43,7 @@ def sums(A: T.Buffer((64, 40), "float32"), B: T.Buffer((40,), "float32")):
                     with T.init():
                         W[v_p, v_c] = T.float32(0)
                     W[v_p, v_c] = W[v_p, v_c] + A[v_p * 16 + v_k, v_c]
-    for b in T.thread_binding({grid}, thread="blockIdx.x"{mark}):
+    for b in T.thread_binding({grid}, thread="blockIdx.x", annotations={{"last_block": 1}}):
         for t in T.thread_binding({threads}, thread="threadIdx.x"):
             for p in range(4):
                 with T.block("whole"):
@@ -138,12 +131,11 @@ fn a_block_reads_results_of_its_group_alone() {
     // The next column is of the next tile where the last of a tile is read.
     let neighbour = Form { reads: ["v_p", "(v_c + 1) % 40"], ..TILES };
     assert!(refused(&sums(neighbour)).contains(apart), "{}", refused(&sums(neighbour)));
-    // One block reads the results of all.
     let halves = Form { grid: ["2", "20"], ..TILES };
     assert!(refused(&sums(halves)).contains("the threads of its blocks are not those of the launch before"));
     let five = Form { grid: ["5", "16"], ..TILES };
     assert!(refused(&sums(five)).contains("whole groups of a known number of blocks"));
-    // All results of the first launch are of one group where the second has one block.
+    // One block reads the results of all.
     let whole =
         sums(TILES).replace("T.thread_binding(3, thread=\"blockIdx.x\"", "T.thread_binding(1, thread=\"blockIdx.x\"");
     assert!(lower(&read(&whole), &gpu(), &[]).is_ok());

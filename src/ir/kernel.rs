@@ -5,6 +5,7 @@
 //! `threadIdx.z`. Extents and scalar parameters are variables named as the kernel's parameters.
 //! On the CPU a launch has a one-dimensional grid and one thread per block.
 
+use super::instr::Op;
 use super::{DType, Expr, Instr, Name, Param, TensorMap};
 
 /// A lowered function.
@@ -91,6 +92,20 @@ impl Kernel {
             _ => None,
         });
         param.or_else(|| self.arrays.iter().find(|a| a.name == *name).map(|a| a.dtype))
+    }
+
+    /// True where it writes a buffer in global memory.
+    pub fn writes(&self, buffer: &Name) -> bool {
+        let writes = |p: &KernelParam| matches!(p, KernelParam::Pointer { name, written: true, .. } if name == buffer);
+        self.params.iter().any(writes)
+    }
+
+    /// True where some instruction is one of these.
+    pub fn has_instr(&self, is: impl Fn(&Op) -> bool) -> bool {
+        let mut any = false;
+        let mut note = |s: &KStmt| any |= matches!(s, KStmt::Instr(i) if is(&i.op));
+        self.body.iter().for_each(|s| s.visit(&mut note));
+        any
     }
 
     /// The tensor map of that name.

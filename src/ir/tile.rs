@@ -234,6 +234,11 @@ impl Tile {
         Tile { buffer: buffer.clone(), begin, extent: shape.to_vec() }
     }
 
+    /// The indices of its last element.
+    pub fn last(&self) -> Vec<Expr> {
+        self.begin.iter().zip(&self.extent).map(|(b, n)| b.clone() + Expr::i64(n - 1)).collect()
+    }
+
     /// Number of elements, at most `i64::MAX`.
     pub fn len(&self) -> i64 {
         count(&self.extent)

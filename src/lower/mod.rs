@@ -42,20 +42,19 @@ pub fn lower_decided(f: &PrimFunc, target: &Target, trace: &[String]) -> Result<
     let (mut launches, mut decisions): (Vec<Launch>, _) = (vec![], vec![]);
     let mut taken = BTreeSet::new();
     for (mut nest, s) in pass::launches(f, target)? {
-        let joins = nest.joins.is_some();
-        if joins {
+        let place = nest.share.as_ref().and_then(|s| s.place.clone());
+        if place.is_some() {
             nest.taken.append(&mut taken);
         }
-        let place = nest.share.as_ref().and_then(|s| s.place.clone());
         let (launch, names) = lower_nest(nest, &s, &mut decisions)?;
         taken = names;
-        match launches.pop() {
-            Some(before) if joins => {
-                let both = pass::join::join(before, launch, place.as_ref(), &mut taken)?;
+        match (launches.pop(), place) {
+            (Some(before), Some(place)) => {
+                let both = pass::join::join(before, launch, &place, &mut taken)?;
                 pass::finish::fits(&both.kernel, target)?;
                 launches.push(both);
             }
-            before => launches.extend(before.into_iter().chain([launch])),
+            (before, _) => launches.extend(before.into_iter().chain([launch])),
         }
     }
     private_buffers(f, &launches)?;

@@ -38,7 +38,9 @@ fn body(launch: &Launch, target: &Target, constant: &BTreeSet<Name>) -> Vec<KStm
         Some(early) => early.body.clone(),
         None => [vec![wait()], k.body.clone()].concat(),
     };
-    if asks(&k.body) {
+    // Blocks that take over the work of others that have not started: nothing says that those count as ended, which the next
+    // launch would wait for.
+    if k.has_instr(|op| matches!(op, Op::TryCancel { .. })) {
         return body;
     }
     if leaves_room(launch, target) {
@@ -49,15 +51,6 @@ fn body(launch: &Launch, target: &Target, constant: &BTreeSet<Name>) -> Vec<KStm
         body.insert(last + 1, launch_next());
     }
     body
-}
-
-/// True where blocks take over the work of others that have not started: nothing says that those count as ended, which the next
-/// launch would wait for.
-fn asks(stmts: &[KStmt]) -> bool {
-    let mut any = false;
-    let mut note = |s: &KStmt| any |= matches!(s, KStmt::Instr(Instr { op: Op::TryCancel { .. }, .. }));
-    stmts.iter().for_each(|s| s.visit(&mut note));
-    any
 }
 
 /// True for few blocks, two of which a multiprocessor's shared memory holds.

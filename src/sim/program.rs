@@ -11,8 +11,8 @@ use super::scalar;
 use super::unstarted::Unstarted;
 use super::{SimOptions, SimReport};
 use crate::interp::{Scalar, Scalars, Tensor, round_to, wrap_int};
-use crate::ir::instr::{Instr, Op};
-use crate::ir::kernel::{ArrayScope, KStmt, KernelParam, Launch, Program};
+use crate::ir::instr::Op;
+use crate::ir::kernel::{ArrayScope, KernelParam, Launch, Program};
 use crate::ir::{DType, Expr, ExprKind, Name, Param};
 use std::collections::BTreeMap;
 
@@ -35,7 +35,8 @@ pub fn run(
     for (i, launch) in program.launches.iter().enumerate() {
         let last = i + 1 == program.launches.len();
         // a block that is to find that all others are done finds it only where they run
-        let most = if last && !counts_blocks(launch) { options.max_blocks } else { None };
+        let counted = launch.kernel.has_instr(|op| matches!(op, Op::LastBlock { .. }));
+        let most = if last && !counted { options.max_blocks } else { None };
         let watch = options.watch.as_ref().map(|(name, e)| (name, *e as usize));
         result = state.launch(launch, most, options.seed.wrapping_add(i as u64), watch, &mut report).map(|found| {
             writer = found.map(|(w, statement)| (w, (i, statement))).or(writer.take());
@@ -244,16 +245,7 @@ fn tensor_params(p: &Program) -> impl Iterator<Item = &Name> {
 }
 
 fn is_written(p: &Program, buffer: &Name) -> bool {
-    let writes = |p: &KernelParam| matches!(p, KernelParam::Pointer { name, written: true, .. } if name == buffer);
-    p.launches.iter().any(|l| l.kernel.params.iter().any(writes))
-}
-
-/// True where a block of the launch does something that depends on how many others have arrived.
-fn counts_blocks(l: &Launch) -> bool {
-    let mut any = false;
-    let mut note = |s: &KStmt| any |= matches!(s, KStmt::Instr(Instr { op: Op::LastBlock { .. }, .. }));
-    l.kernel.body.iter().for_each(|s| s.visit(&mut note));
-    any
+    p.launches.iter().any(|l| l.kernel.writes(buffer))
 }
 
 /// Numbers of the blocks to run: all, or `most` spread evenly with the first and the last.

@@ -70,38 +70,39 @@ fn one_value_is_kept_of_two_tensors() {
     assert!(!at("float16", 2).contains("value_shared"));
 }
 
+/// A row of so many columns in place 1 (registers) or 2 (shared memory), shared by so many threads in so many blocks.
+fn whole_row(row: i64, threads: i64, blocks: i64) -> [(&'static str, i64); 6] {
+    [("row", row), ("threads", threads), ("rows", 1), ("cluster", 1), ("vector", 16), ("min_blocks", blocks)]
+}
+
+/// What a layer norm holds of its weights, `all` of a thread or `some`, by blocks per multiprocessor; that it is right with some.
+fn check_weights(case: &Case, (row, threads): (i64, i64), [some, all]: [i64; 2], cut: &[(i64, bool)]) {
+    for (blocks, in_parts) in cut {
+        let at = whole_row(row, threads, *blocks);
+        let text = kernel_at(case, "general_reduction.rows", &at);
+        let held = [some, all].map(|n| text.contains(&format!("register float32 p1_vec[{n}]")));
+        assert_eq!(held, [*in_parts, !in_parts], "{blocks} blocks");
+        if *in_parts {
+            check_points(case, "general_reduction.rows", "cuda:sm_90a", |space, _| {
+                vec![at.into_iter().fold(space.default().expect("a legal point"), |k, (name, n)| k.with(name, n))]
+            });
+        }
+    }
+}
+
 /// Weights of a row in shared memory are loaded in parts where the launch bounds leave too few registers for all of them.
 #[test]
 fn weights_are_loaded_in_parts() {
-    let case = layer_norm(&["3", "6144"], "float32");
-    let at =
-        |blocks| [("row", 2), ("threads", 512), ("rows", 1), ("cluster", 1), ("vector", 16), ("min_blocks", blocks)];
-    let held = |blocks| {
-        let text = kernel_at(&case, "general_reduction.rows", &at(blocks));
-        [4, 12].map(|n| text.contains(&format!("register float32 p1_vec[{n}]")))
-    };
-    assert_eq!([held(1), held(2), held(3)], [[false, true], [false, true], [true, false]]);
-    let alone = kernel_at(&softmax(&["3", "18432"], "float32", &[]), "general_reduction.rows", &at(4));
+    check_weights(&layer_norm(&["3", "6144"], "float32"), (2, 512), [4, 12], &[(1, false), (2, false), (3, true)]);
+    let at = whole_row(2, 512, 4);
+    let alone = kernel_at(&softmax(&["3", "18432"], "float32", &[]), "general_reduction.rows", &at);
     assert!(alone.contains("< 9 {") && !alone.contains("< 3 {"), "no weights, no parts: {alone}");
-    check_points(&case, "general_reduction.rows", "cuda:sm_90a", |space, _| {
-        vec![at(3).into_iter().fold(space.default().expect("a legal point"), |k, (name, n)| k.with(name, n))]
-    });
 }
 
 /// The same of a row in registers, which its elements share with them.
 #[test]
 fn weights_beside_a_row_in_registers_are_loaded_in_parts() {
-    let case = layer_norm(&["3", "12288"], "float32");
-    let at =
-        |blocks| [("row", 1), ("threads", 256), ("rows", 1), ("cluster", 1), ("vector", 16), ("min_blocks", blocks)];
-    let held = |blocks| {
-        let text = kernel_at(&case, "general_reduction.rows", &at(blocks));
-        [24, 48].map(|n| text.contains(&format!("register float32 p1_vec[{n}]")))
-    };
-    assert_eq!([held(1), held(2)], [[false, true], [true, false]]);
-    check_points(&case, "general_reduction.rows", "cuda:sm_90a", |space, _| {
-        vec![at(2).into_iter().fold(space.default().expect("a legal point"), |k, (name, n)| k.with(name, n))]
-    });
+    check_weights(&layer_norm(&["3", "12288"], "float32"), (1, 256), [24, 48], &[(1, false), (2, true)]);
 }
 
 /// A mask is in all passes, and in registers all the while: it is not cut, and where it has no room a point is not searched.
@@ -109,12 +110,9 @@ fn weights_beside_a_row_in_registers_are_loaded_in_parts() {
 fn a_mask_has_room_in_registers() {
     check_all(vec![masked_softmax(&["5", "131"], "float16"), masked_softmax(&["7", "264"], "float32")], RULES);
     let case = masked_softmax(&["3", "12288"], "float32");
-    let at = |row, blocks| {
-        [("row", row), ("threads", 256), ("rows", 1), ("cluster", 1), ("vector", 16), ("min_blocks", blocks)]
-    };
-    let text = kernel_at(&case, "general_reduction.rows", &at(1, 2));
+    let text = kernel_at(&case, "general_reduction.rows", &whole_row(1, 256, 2));
     assert!(text.contains("register float32 p1_vec[48]"), "{text}");
-    let why = |row, blocks| refusal(&case, "general_reduction.rows", &at(row, blocks));
+    let why = |row, blocks| refusal(&case, "general_reduction.rows", &whole_row(row, 256, blocks));
     // 48 elements of the mask beside those of the row where they are in registers, and alone where the row is in shared memory.
     assert!(why(1, 2).ends_with("registers exceed the 128 of a thread"), "{}", why(1, 2));
     assert!(why(2, 8).ends_with("48 registers exceed the 32 of a thread"), "{}", why(2, 8));

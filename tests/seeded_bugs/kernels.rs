@@ -213,6 +213,10 @@ impl Right {
                 let set = [&tile[..], &steps, &[("multicast", 1), ("roles", 1)]].concat();
                 Right::of((HOPPER, Some("matmul.wgmma")), NEIGHBOURS, &set)
             }
+            "product_parts" => {
+                let set = [("stages", 2), ("split_k", 2), ("add_parts", 0)];
+                Right::of((HOPPER, Some("matmul.mma")), NEIGHBOURS, &set)
+            }
             "issued" => {
                 let set = [&IN_TENSOR[..], &[("block_n", 64), ("cta_group", 1)]].concat();
                 Right::of((BLACKWELL, Some("matmul.tcgen05")), ISSUED, &set)

@@ -174,6 +174,13 @@ const REDUCTIONS: &[Bug] = &[
         statements: &["unroll int32 i < 6"],
     },
     Bug {
+        what: "a workspace that is read before the launch that writes it",
+        kernel: "product_parts",
+        sow: |p| p.launches.swap(0, 1),
+        says: "read of `b0_result_rf[",
+        statements: &["b0_result[0] = b0_result[0] + b0_result_rf["],
+    },
+    Bug {
         what: "a block that is not the last and takes itself for that",
         kernel: "full_sum",
         sow: |p| arrivals(p, 1),
@@ -183,7 +190,7 @@ const REDUCTIONS: &[Bug] = &[
     Bug {
         what: "a last block that waits for one more",
         kernel: "full_sum",
-        sow: |p| arrivals(p, 3),
+        sow: |p| arrivals(p, 9),
         says: "nothing has written",
         statements: &["p1"],
     },
@@ -376,6 +383,7 @@ fn kernels_without_a_bug_are_not_accused() {
         "bulk",
         "words",
         "neighbours",
+        "product_parts",
         "issued",
         "scaled_pair",
     ] {

@@ -123,11 +123,8 @@ impl CudaWriter<'_> {
         let mut args: Vec<String> = i.op.map().map(|map| format!("&{}", ident(map))).into_iter().collect();
         args.extend(i.places.iter().map(|at| format!("&{}[{}]", ident(&at.array), self.exprs.text(&at.index))));
         args.extend(i.values.iter().map(|e| self.exprs.text(e)));
-        if let Op::Sync(Sync::MbarrierInit { arrivals }) = i.op {
-            args.push(arrivals.to_string());
-        }
-        if let Op::LastBlock { of } = i.op {
-            args.push(of.to_string());
+        if let Op::Sync(Sync::MbarrierInit { arrivals: n }) | Op::LastBlock { of: n } = i.op {
+            args.push(n.to_string());
         }
         self.emit(format!("{f}({});", args.join(", ")));
     }

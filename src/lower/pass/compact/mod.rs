@@ -13,7 +13,7 @@ mod placement;
 use super::batch::held_by_instructions;
 use crate::analysis::{Ranges, bounds, simplify};
 use crate::ir::device::{DStmt, conjuncts, map_list, map_stmts};
-use crate::ir::{BinOp, Expr, ExprKind, Name, ThreadTag, Tile};
+use crate::ir::{BinOp, Expr, ExprKind, Name, ThreadTag};
 use crate::lower::LowerError;
 use crate::lower::fact::digits::{Digit, digits, is_unique};
 use crate::lower::nest::{Nest, THREADS};
@@ -67,7 +67,10 @@ struct Access {
 fn collect(body: &[DStmt], around: &mut Around, out: &mut BTreeMap<Name, Vec<Access>>) {
     for s in body {
         if let DStmt::Tile(call) = s {
-            call.for_each_tile(|t| corners(out, t, around));
+            call.for_each_tile(|t| {
+                add(out, &t.buffer, &t.begin, around);
+                add(out, &t.buffer, &t.last(), around);
+            });
         }
         s.for_each_access(|buffer, indices, _| add(out, buffer, indices, around));
         match s {
@@ -91,13 +94,6 @@ fn collect(body: &[DStmt], around: &mut Around, out: &mut BTreeMap<Name, Vec<Acc
 fn add(out: &mut BTreeMap<Name, Vec<Access>>, buffer: &Name, indices: &[Expr], around: &Around) {
     let access = Access { around: around.clone(), indices: indices.to_vec() };
     out.entry(buffer.clone()).or_default().push(access);
-}
-
-/// First and last element of a tile.
-fn corners(out: &mut BTreeMap<Name, Vec<Access>>, t: &Tile, around: &Around) {
-    let last = t.begin.iter().zip(&t.extent).map(|(b, n)| b.clone() + Expr::i64(n - 1)).collect::<Vec<_>>();
-    add(out, &t.buffer, &t.begin, around);
-    add(out, &t.buffer, &last, around);
 }
 
 /// How the indices of one buffer change.

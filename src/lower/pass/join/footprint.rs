@@ -1,6 +1,6 @@
 //! Which elements of a buffer each block of a launch may touch: a box around them.
 
-use crate::analysis::{Ranges, interval};
+use crate::analysis::{Interval, Ranges, interval};
 use crate::ir::device::DStmt;
 use crate::ir::instr::Access;
 use crate::ir::{Buffer, Expr, Name, PrimFunc, Stmt, ThreadTag};
@@ -9,8 +9,8 @@ use crate::lower::pass::{blocks, launches};
 use crate::target::Target;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// First and last index along each dimension.
-pub type Bounds = Vec<(i64, i64)>;
+/// The indices along each dimension.
+pub type Bounds = Vec<Interval>;
 
 /// What a launch does to memory.
 pub struct Footprint {
@@ -41,10 +41,8 @@ impl Footprint {
         match s {
             DStmt::Reduce(r) => self.add(&r.dst, &r.indices, true),
             DStmt::Tile(call) => call.for_each_tile(|t| {
-                let last: Vec<Expr> =
-                    t.begin.iter().zip(&t.extent).map(|(b, n)| b.clone() + Expr::i64(n - 1)).collect();
                 self.add(&t.buffer, &t.begin, true);
-                self.add(&t.buffer, &last, true);
+                self.add(&t.buffer, &t.last(), true);
             }),
             _ => {}
         }
@@ -89,27 +87,27 @@ fn one(indices: &[Expr], shape: &[i64], ranges: &Ranges) -> Option<Bounds> {
         return None;
     }
     let along = |(e, n): (&Expr, &i64)| {
-        let (lo, hi) = interval(e, ranges).finite()?;
-        Some((lo.max(0), hi.min(n - 1)))
+        let index = interval(e, ranges);
+        index.finite().map(|_| index.meet(Interval::new(0, n - 1)))
     };
     indices.iter().zip(shape).map(along).collect()
 }
 
 /// The smallest box around two.
 pub fn hull(a: &Bounds, b: &Bounds) -> Bounds {
-    a.iter().zip(b).map(|(a, b)| (a.0.min(b.0), a.1.max(b.1))).collect()
+    a.iter().zip(b).map(|(a, b)| a.join(*b)).collect()
 }
 
 /// True where no two of the boxes have an element in common.
 pub fn disjoint(boxes: &[Bounds]) -> bool {
     let rank = boxes.first().map_or(0, Vec::len);
-    let starts = |d: &usize| boxes.iter().map(|b| b[*d].0).collect::<BTreeSet<_>>().len();
+    let starts = |d: &usize| boxes.iter().map(|b| b[*d].lo).collect::<BTreeSet<_>>().len();
     let Some(along) = (0..rank).max_by_key(starts) else { return boxes.len() < 2 };
     let mut sorted: Vec<&Bounds> = boxes.iter().collect();
-    sorted.sort_by_key(|b| b[along].0);
-    let apart = |a: &Bounds, b: &Bounds| a.iter().zip(b).any(|(a, b)| a.1 < b.0 || b.1 < a.0);
+    sorted.sort_by_key(|b| b[along].lo);
+    let apart = |a: &Bounds, b: &Bounds| a.iter().zip(b).any(|(a, b)| a.hi < b.lo || b.hi < a.lo);
     let alone = |i: usize| {
-        let near = sorted[i + 1..].iter().take_while(|b| b[along].0 <= sorted[i][along].1);
+        let near = sorted[i + 1..].iter().take_while(|b| b[along].lo <= sorted[i][along].hi);
         near.into_iter().all(|b| apart(sorted[i], b))
     };
     (0..sorted.len()).all(alone)
@@ -121,11 +119,12 @@ mod tests {
 
     #[test]
     fn boxes_are_apart_in_some_dimension() {
+        let from = |start: i64, n: i64| Interval::new(start, start + n - 1);
         let grid = |width: i64| -> Vec<Bounds> {
-            (0..12).map(|i| vec![(i / 4 * 10, i / 4 * 10 + 9), (i % 4 * 8, i % 4 * 8 + width - 1)]).collect()
+            (0..12).map(|i| vec![from(i / 4 * 10, 10), from(i % 4 * 8, width)]).collect()
         };
         assert!(disjoint(&grid(8)) && disjoint(&grid(3)) && !disjoint(&grid(9)));
         assert!(disjoint(&[]) && disjoint(&[vec![]]) && !disjoint(&[vec![], vec![]]));
-        assert_eq!(hull(&vec![(0, 3), (9, 9)], &vec![(2, 5), (1, 4)]), [(0, 5), (1, 9)]);
+        assert_eq!(hull(&vec![from(0, 4), from(9, 1)], &vec![from(2, 4), from(1, 4)]), [from(0, 6), from(1, 9)]);
     }
 }

@@ -11,7 +11,7 @@
 use super::footprint::{Bounds, Footprint, disjoint, hull};
 use super::{Groups, Place, Share, params};
 use crate::ir::instr::{At, Instr, Op};
-use crate::ir::kernel::{Array, ArrayScope, Barrier, CacheHint, KStmt, KernelParam, Launch};
+use crate::ir::kernel::{Array, ArrayScope, Barrier, CacheHint, KStmt, Kernel, KernelParam, Launch};
 use crate::ir::{BinOp, DType, Expr, Mark, Name, PrimFunc, Stmt, ThreadTag};
 use crate::lower::LowerError;
 use crate::lower::nest::{Nest, THREADS, fresh_name};
@@ -77,10 +77,12 @@ fn apart(earlier: &[Bounds], later: &[Bounds], groups: &Groups) -> bool {
 /// The kernel of both. No name of `taken` is free.
 pub fn join(first: Launch, second: Launch, groups: &Groups, taken: &mut BTreeSet<Name>) -> Result<Launch, LowerError> {
     let Launch { kernel: mut a, min_blocks, grid, block, cluster } = first;
-    let b = second.kernel;
-    a.params = params(&a, &b);
-    loads_are_plain(&b.body, &a.params)?;
+    let mut b = second.kernel;
     let [arrivals, last] = ["arrivals", "last"].map(|stem| fresh_name(taken, stem));
+    let len = Expr::i64(groups.count);
+    b.params.push(KernelParam::Pointer { name: arrivals.clone(), dtype: DType::U64, written: true, len });
+    a.params = params(&a, &b);
+    loads_are_plain(&b.body, &a)?;
     let at = |array: &Name, index: Expr| At { array: array.clone(), index };
     let counter = groups.own(&Expr::var(ThreadTag::BlockX.name(), DType::I32));
     let arrive = Instr::new(Op::LastBlock { of: groups.of }, [at(&last, Expr::i32(0)), at(&arrivals, counter)], []);
@@ -93,10 +95,6 @@ pub fn join(first: Launch, second: Launch, groups: &Groups, taken: &mut BTreeSet
     ]);
     a.arrays.extend(b.arrays);
     a.arrays.push(Array { name: last, dtype: DType::I32, len: 1, scope: ArrayScope::Shared, align: 16 });
-    let len = Expr::i64(groups.count);
-    let counters = KernelParam::Pointer { name: arrivals, dtype: DType::U64, written: true, len };
-    let pointers = a.params.iter().take_while(|p| matches!(p, KernelParam::Pointer { .. })).count();
-    a.params.insert(pointers, counters);
     Ok(Launch { kernel: a, grid, block, cluster, min_blocks })
 }
 
@@ -109,14 +107,11 @@ fn first_thread(block: [u32; 3]) -> Expr {
 }
 
 /// What the kernel itself has written is not read as what stays the same (`ld.global.nc`).
-fn loads_are_plain(body: &[KStmt], params: &[KernelParam]) -> Result<(), LowerError> {
-    let written = |name: &Name| {
-        params.iter().any(|p| matches!(p, KernelParam::Pointer { name: n, written: true, .. } if n == name))
-    };
+fn loads_are_plain(body: &[KStmt], kernel: &Kernel) -> Result<(), LowerError> {
     let mut wrong = None;
     let mut note = |s: &KStmt| {
         if let KStmt::Copy { src, hint: CacheHint::NoAllocate | CacheHint::NoAllocate256, .. } = s
-            && written(src)
+            && kernel.writes(src)
         {
             wrong = Some(src.clone());
         }

@@ -40,21 +40,15 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// The number of a block's group: of an operation and its second operand, the first being the number of the block.
-    fn operation(&self) -> (BinOp, i64) {
-        if self.neighbours { (BinOp::FloorDiv, self.of.into()) } else { (BinOp::FloorMod, self.count) }
-    }
-
     /// The group of a block, as an expression.
     pub fn own(&self, block: &Expr) -> Expr {
-        let (op, by) = self.operation();
+        let (op, by) = if self.neighbours { (BinOp::FloorDiv, self.of.into()) } else { (BinOp::FloorMod, self.count) };
         Expr::binary(op, block.clone(), Expr::int(by, block.dtype()))
     }
 
     /// The group of a block.
     fn number(&self, block: usize) -> usize {
-        let (op, by) = self.operation();
-        if op == BinOp::FloorDiv { block / by as usize } else { block % by as usize }
+        if self.neighbours { block / self.of as usize } else { block % self.count as usize }
     }
 
     /// Blocks of all groups.
@@ -86,15 +80,10 @@ pub fn share(f: &PrimFunc, target: &Target, nests: &mut [(Nest, Stmt)]) -> Resul
 }
 
 /// The launch of both, where the second knows what is before it. No name of `taken` is free.
-pub fn join(
-    first: Launch,
-    second: Launch,
-    place: Option<&Place>,
-    taken: &mut BTreeSet<Name>,
-) -> Result<Launch, LowerError> {
+pub fn join(first: Launch, second: Launch, place: &Place, taken: &mut BTreeSet<Name>) -> Result<Launch, LowerError> {
     match place {
-        Some(Place::On(groups)) => last_block::join(first, second, groups, taken),
-        _ => merge::join(first, second),
+        Place::On(groups) => last_block::join(first, second, groups, taken),
+        Place::After(_) => merge::join(first, second),
     }
 }
 
