@@ -52,7 +52,9 @@ impl ExprWriter<'_> {
             | Intrin::Pow
             | Intrin::Fma
             | Intrin::Fmod
-            | Intrin::Hypot => (self.float_call(op, args, dtype), false),
+            | Intrin::Hypot
+            | Intrin::Ex2Approx
+            | Intrin::RcpApprox => (self.float_call(op, args, dtype), false),
         }
     }
 
@@ -74,6 +76,18 @@ impl ExprWriter<'_> {
         }
     }
 
+    /// The instruction that approximates a function in float32; elsewhere the function itself.
+    fn approximate(&mut self, name: &str, t: &str) -> String {
+        let body = match (self.lang, name) {
+            (Lang::Cuda, _) if t == "float" => {
+                format!("float y; asm(\"{name}.approx.ftz.f32 %0, %1;\" : \"=f\"(y) : \"f\"(x)); return y;")
+            }
+            (_, "rcp") => "return 1 / x;".to_string(),
+            _ => format!("return {}(x);", self.function_name("exp2", t)),
+        };
+        self.prelude.unary(&format!("dl_{name}_approx_{t}"), t, &body)
+    }
+
     fn macro_call(&self, name: &str, x: Text) -> Text {
         match self.lang {
             Lang::Cuda => Text::primary(format!("{name}({})", x.text)),
@@ -93,6 +107,8 @@ impl ExprWriter<'_> {
                 let exp = self.function_name("exp", t);
                 self.prelude.unary(&format!("dl_sigmoid_{t}"), t, &format!("return {one} / ({one} + {exp}(-x));"))
             }
+            Intrin::Ex2Approx => self.approximate("ex2", t),
+            Intrin::RcpApprox => self.approximate("rcp", t),
             // Half to even as in TVM; `round` of C is half away from zero.
             Intrin::Round => self.function_name("nearbyint", t),
             other => self.function_name(other.name(), t),

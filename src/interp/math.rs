@@ -35,6 +35,8 @@ pub fn unary(op: Intrin) -> Option<fn(f64) -> f64> {
         // TVM rounds half to even in both.
         Intrin::Round | Intrin::Nearbyint => f64::round_ties_even,
         Intrin::Trunc => f64::trunc,
+        Intrin::Ex2Approx => f64::exp2,
+        Intrin::RcpApprox => f64::recip,
         Intrin::Atan2
         | Intrin::Pow
         | Intrin::Fma
@@ -89,7 +91,9 @@ pub fn binary(op: Intrin) -> Option<fn(f64, f64) -> f64> {
         | Intrin::IsNan
         | Intrin::IsInf
         | Intrin::PopCount
-        | Intrin::Clz => None,
+        | Intrin::Clz
+        | Intrin::Ex2Approx
+        | Intrin::RcpApprox => None,
     }
 }
 

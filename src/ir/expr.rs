@@ -140,11 +140,15 @@ pub enum Intrin {
     IsInf,
     PopCount,
     Clz,
+    /// 2^x to 2 units in the last place; what is below the normal numbers is 0 (PTX `ex2.approx.ftz.f32`).
+    Ex2Approx,
+    /// 1/x to a unit in the last place; denormals are 0 (PTX `rcp.approx.ftz.f32`).
+    RcpApprox,
 }
 
 impl Intrin {
     /// Every function with its TVM name and number of arguments.
-    pub const ALL: [(Intrin, &'static str, usize); 39] = [
+    pub const ALL: [(Intrin, &'static str, usize); 41] = [
         (Intrin::Exp, "exp", 1),
         (Intrin::Exp2, "exp2", 1),
         (Intrin::Exp10, "exp10", 1),
@@ -184,6 +188,8 @@ impl Intrin {
         (Intrin::IsInf, "isinf", 1),
         (Intrin::PopCount, "popcount", 1),
         (Intrin::Clz, "clz", 1),
+        (Intrin::Ex2Approx, "ex2_approx", 1),
+        (Intrin::RcpApprox, "rcp_approx", 1),
     ];
 
     /// The name under `T.`.

@@ -258,6 +258,19 @@ pub fn in_float32<'b>(start: &Schedule, blocks: impl IntoIterator<Item = &'b Nam
     s
 }
 
+/// Relaxes the elementary functions of each element of these blocks, where every output is a float of at most 16 bits.
+pub fn approximate<'b>(s: &mut Schedule, blocks: impl IntoIterator<Item = &'b Name>) {
+    let func = s.func();
+    let narrow = |b: &Name| func.buffer(b).dtype.is_float() && func.buffer(b).dtype.bytes() <= 2;
+    let written: Vec<Name> = s.blocks().iter().flat_map(|b| outputs(s, b)).filter(|b| func.is_param(b)).collect();
+    if written.iter().all(narrow) {
+        for b in blocks {
+            // Few blocks have anything of the kind.
+            let _ = ["logistic", "erf", "tanh"].map(|way| s.relax_arithmetic(b, way).is_ok());
+        }
+    }
+}
+
 /// Places what a block writes in registers.
 pub fn keep_in_registers(s: &mut Schedule, block: &Name) -> Done {
     outputs(s, block).iter().try_for_each(|out| s.set_scope(out, Scope::Local))

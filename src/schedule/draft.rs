@@ -3,7 +3,7 @@
 
 use super::Failure;
 use crate::ir::{Block, Buffer, Expr, ExprKind, For, Name, Param, PrimFunc, STRICT, Stmt};
-use crate::schedule::help::tree;
+use crate::schedule::help::{exact, tree};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -96,6 +96,19 @@ impl Draft {
         Failure::unless(!self.func.is_strict(), "not_strict", at, || {
             format!("the function is strict (`{STRICT}` or --strict): its values are rounded as it says")
         })
+    }
+
+    /// Refuses where an integer, a comparison or a rounding is made of what the block writes.
+    pub fn ends_in_float(&self, block: &Block) -> Result<(), Failure> {
+        let exact = exact::buffers(&self.func);
+        match tree::writes(block).intersection(&exact).next() {
+            None => Ok(()),
+            Some(buffer) => {
+                let why =
+                    format!("`{buffer}` ends in an integer, a comparison or a rounding, and stays as it is written");
+                Err(Failure::new("ends_in_float", &block.name, why))
+            }
+        }
     }
 
     /// Notes the loops, blocks and buffers of `before` that `step` consumed.

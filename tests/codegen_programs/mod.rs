@@ -247,7 +247,7 @@ pub fn functions(dtype: DType, cpu: bool) -> Program {
         let call = Expr::call(f, vec![x.clone(); arity], if is_test { DType::Bool } else { dtype });
         body.push(store("p1", v("i") + c(256 * row as i64), Expr::cast(dtype, call)));
     }
-    let params = vec![input("p0", dtype, 256), output("p1", dtype, 256 * 39)];
+    let params = vec![input("p0", dtype, 256), output("p1", dtype, 256 * Intrin::ALL.len() as i64)];
     over_256(&format!("functions_{dtype}"), params, cpu, body)
 }
 

@@ -247,7 +247,8 @@ impl Machine {
         let z = args.get(2).map_or(Ok(0.0), |e| self.float(e))?;
         Ok(Value::Float(match op {
             Intrin::Exp => x.exp(),
-            Intrin::Exp2 => x.exp2(),
+            Intrin::Exp2 | Intrin::Ex2Approx => x.exp2(),
+            Intrin::RcpApprox => 1.0 / x,
             Intrin::Exp10 => 10f64.powf(x),
             Intrin::Log => x.ln(),
             Intrin::Log2 => x.log2(),

@@ -2,6 +2,7 @@
 //! compared with the unscheduled function in the interpreter, lowered and run in the simulator.
 
 mod any;
+mod approximate;
 mod clusters;
 mod corpus;
 mod harness;

@@ -64,7 +64,10 @@ fn spatial(ask: &Ask) -> Result<(Schedule, Vec<Output>), Decline> {
             return Err(ask.no("all_spatial", format!("axis `{}` of block `{name}` is not spatial", i.var)));
         }
     }
-    let start = in_float32(ask.start, &blocks);
+    let mut start = in_float32(ask.start, &blocks);
+    if ask.target.kind == Kind::Cuda {
+        approximate(&mut start, &blocks);
+    }
     let outputs = blocks.iter().map(|b| Output::of(&start, b)).collect();
     Ok((start, outputs))
 }

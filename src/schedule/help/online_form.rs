@@ -162,7 +162,7 @@ fn exponential(term: &Expr, element: &Expr, top: &Expr) -> Option<Expr> {
             (false, true) => exponential(b, element, top),
             _ => None,
         },
-        ExprKind::Call { op: Intrin::Exp | Intrin::Exp2, args, .. } => {
+        ExprKind::Call { op: Intrin::Exp | Intrin::Exp2 | Intrin::Ex2Approx, args, .. } => {
             is_difference(args.first()?, element, top).then(|| term.clone())
         }
         _ => None,

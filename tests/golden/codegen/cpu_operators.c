@@ -9,6 +9,8 @@
 #endif
 static inline float dl_rsqrt_float(float x) { return 1.0f / __builtin_sqrtf(x); }
 static inline float dl_sigmoid_float(float x) { return 1.0f / (1.0f + __builtin_expf(-x)); }
+static inline float dl_ex2_approx_float(float x) { return __builtin_exp2f(x); }
+static inline float dl_rcp_approx_float(float x) { return 1 / x; }
 static inline float dl_min_f32(float a, float b) { return a < b || b != b ? a : b; }
 static inline float dl_max_f32(float a, float b) { return a > b || b != b ? a : b; }
 static inline float dl_floordiv_float(float a, float b) { return __builtin_floorf(a / b); }
@@ -146,6 +148,8 @@ void functions_float32(void *const *buffers, const long long *scalars,
       p1[blockIdx_x * 32 + i1 + 8704] = __builtin_copysignf(p0[blockIdx_x * 32 + i1], p0[blockIdx_x * 32 + i1]);
       p1[blockIdx_x * 32 + i1 + 8960] = (float)(__builtin_isnan(p0[blockIdx_x * 32 + i1]) != 0);
       p1[blockIdx_x * 32 + i1 + 9216] = (float)(__builtin_isinf(p0[blockIdx_x * 32 + i1]) != 0);
+      p1[blockIdx_x * 32 + i1 + 9984] = dl_ex2_approx_float(p0[blockIdx_x * 32 + i1]);
+      p1[blockIdx_x * 32 + i1 + 10240] = dl_rcp_approx_float(p0[blockIdx_x * 32 + i1]);
     }
   }
 }

@@ -48,8 +48,12 @@ static __device__ __forceinline__ long long dl_any_truncdiv_i64(long long a, lon
 static __device__ __forceinline__ long long dl_any_truncmod_i64(long long a, long long b) { return (unsigned long long)b + 1u <= 1u ? 0 : a % b; }
 static __device__ __forceinline__ float dl_rsqrt_float(float x) { return 1.0f / sqrtf(x); }
 static __device__ __forceinline__ float dl_sigmoid_float(float x) { return 1.0f / (1.0f + expf(-x)); }
+static __device__ __forceinline__ float dl_ex2_approx_float(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
+static __device__ __forceinline__ float dl_rcp_approx_float(float x) { float y; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
 static __device__ __forceinline__ double dl_rsqrt_double(double x) { return 1.0 / sqrt(x); }
 static __device__ __forceinline__ double dl_sigmoid_double(double x) { return 1.0 / (1.0 + exp(-x)); }
+static __device__ __forceinline__ double dl_ex2_approx_double(double x) { return exp2(x); }
+static __device__ __forceinline__ double dl_rcp_approx_double(double x) { return 1 / x; }
 static __device__ __forceinline__ float dl_f32_from_bf16(unsigned short x) { return __uint_as_float((unsigned)x << 16); }
 static __device__ __forceinline__ unsigned short dl_bf16_from_f32(float x) { unsigned short y; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x)); return y; }
 static __device__ __forceinline__ int dl_abs_i32(int x) { return x < 0 ? -x : x; }
@@ -378,6 +382,8 @@ functions_float32(const float* __restrict__ p0, float* __restrict__ p1) {
   p1[i + 8704] = copysignf(p0[i], p0[i]);
   p1[i + 8960] = (float)isnan(p0[i]);
   p1[i + 9216] = (float)isinf(p0[i]);
+  p1[i + 9984] = dl_ex2_approx_float(p0[i]);
+  p1[i + 10240] = dl_rcp_approx_float(p0[i]);
 }
 
 extern "C" __global__ void __launch_bounds__(32)
@@ -422,6 +428,8 @@ functions_float64(const double* __restrict__ p0, double* __restrict__ p1) {
   p1[i + 8704] = copysign(p0[i], p0[i]);
   p1[i + 8960] = (double)isnan(p0[i]);
   p1[i + 9216] = (double)isinf(p0[i]);
+  p1[i + 9984] = dl_ex2_approx_double(p0[i]);
+  p1[i + 10240] = dl_rcp_approx_double(p0[i]);
 }
 
 extern "C" __global__ void __launch_bounds__(32)
@@ -466,6 +474,8 @@ functions_bfloat16(const unsigned short* __restrict__ p0, unsigned short* __rest
   p1[i + 8704] = dl_bf16_from_f32(copysignf(dl_f32_from_bf16(p0[i]), dl_f32_from_bf16(p0[i])));
   p1[i + 8960] = dl_bf16_from_f32((float)isnan(dl_f32_from_bf16(p0[i])));
   p1[i + 9216] = dl_bf16_from_f32((float)isinf(dl_f32_from_bf16(p0[i])));
+  p1[i + 9984] = dl_bf16_from_f32(dl_ex2_approx_float(dl_f32_from_bf16(p0[i])));
+  p1[i + 10240] = dl_bf16_from_f32(dl_rcp_approx_float(dl_f32_from_bf16(p0[i])));
 }
 
 extern "C" __global__ void __launch_bounds__(32)
@@ -512,6 +522,8 @@ functions_int32(const int* __restrict__ p0, int* __restrict__ p1) {
   p1[i + 9216] = (int)0;
   p1[i + 9472] = (int)__popc(p0[i]);
   p1[i + 9728] = dl_clz_i32(p0[i]);
+  p1[i + 9984] = (int)dl_ex2_approx_double((double)p0[i]);
+  p1[i + 10240] = (int)dl_rcp_approx_double((double)p0[i]);
 }
 
 extern "C" __global__ void __launch_bounds__(32)

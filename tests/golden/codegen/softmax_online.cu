@@ -74,6 +74,7 @@
 //   16: cast by cast_vec2
 
 static __device__ __forceinline__ float dl_f32_from_bf16_at(const unsigned short* a, int i) { unsigned w = reinterpret_cast<const unsigned*>(a)[i / 2]; return __uint_as_float(i % 2 ? w & 0xffff0000u : w << 16); }
+static __device__ __forceinline__ float dl_ex2_approx_float(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
 static __device__ __forceinline__ void dl_f32x2_from_bf16x2(float* d, const unsigned short* s) { unsigned w = *(const unsigned*)s; d[0] = __uint_as_float(w << 16); d[1] = __uint_as_float(w & 0xffff0000u); }
 static __device__ __forceinline__ void dl_bf16x2_from_f32x2(unsigned short* d, const float* s) { asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(*(unsigned*)d) : "f"(s[1]), "f"(s[0])); }
 
@@ -145,12 +146,12 @@ main_k0(const unsigned short* __restrict__ p0, unsigned short* __restrict__ p1) 
       if (ax0_4_0_final * 1024 + ax0_5 * 512 + threadIdx_x < 16032) {
         #pragma unroll
         for (int ax1_4 = 0; ax1_4 < 8; ++ax1_4) {
-          t3_rf_rf[0] = t3_rf_rf[0] + exp2f((t1_step[ax0_5 * 8 + ax1_4] - t1_rf_rf[0]) * 1.442695f);
+          t3_rf_rf[0] = t3_rf_rf[0] + dl_ex2_approx_float((t1_step[ax0_5 * 8 + ax1_4] - t1_rf_rf[0]) * 1.442695f);
         }
       }
     }
     const float top = fmaxf(t1_rf[0], t1_rf_rf[0]);
-    t3_rf[0] = t3_rf[0] * exp2f((t1_rf[0] - top) * 1.442695f) + t3_rf_rf[0] * exp2f((t1_rf_rf[0] - top) * 1.442695f);
+    t3_rf[0] = t3_rf[0] * dl_ex2_approx_float((t1_rf[0] - top) * 1.442695f) + t3_rf_rf[0] * dl_ex2_approx_float((t1_rf_rf[0] - top) * 1.442695f);
     t1_rf[0] = top;
   }
   t1_acc[0] = fmaxf(-3.4028235e38f, t1_rf[0]);
@@ -182,7 +183,7 @@ main_k0(const unsigned short* __restrict__ p0, unsigned short* __restrict__ p1) 
   t1_sum_sum = fmaxf(t1_sum_sum, t1_sum_other_1);
   t1_sum[0] = t1_sum_sum;
   t1[0] = t1_sum[0];
-  t3_acc[0] = t3_rf[0] * exp2f((t1_rf[0] - t1[0]) * 1.442695f);
+  t3_acc[0] = t3_rf[0] * dl_ex2_approx_float((t1_rf[0] - t1[0]) * 1.442695f);
   float t3_sum_acc = t3_acc[0];
   float t3_sum_other;
   t3_sum_other = __shfl_xor_sync(0xffffffffu, t3_sum_acc, 16);

@@ -23,7 +23,7 @@
 //! way of other blocks either; `nothing_changes`: there is a rounding to be left out.
 
 use crate::ir::{BinOp, Block, DType, Expr, ExprKind, Intrin, IterKind, Name, Scope, Stmt, UnOp};
-use crate::schedule::help::exact::{self, jumps};
+use crate::schedule::help::exact::jumps;
 use crate::schedule::help::{query, retype, tree};
 use crate::schedule::{Draft, Failure};
 use std::collections::BTreeSet;
@@ -34,11 +34,7 @@ pub fn apply(d: &mut Draft, block: &Name) -> Result<(), Failure> {
     Failure::unless(old.init.iter().chain(&old.body).all(is_plain), "plain_body", block, || {
         "its body has an order, or names values; it has to be stores".to_string()
     })?;
-    let exact = exact::buffers(&d.func);
-    if let Some(buffer) = tree::writes(&old).intersection(&exact).next() {
-        let why = format!("`{buffer}` ends in an integer, a comparison or a rounding, and stays as it is written");
-        return Err(Failure::new("ends_in_float", block, why));
-    }
+    d.ends_in_float(&old)?;
     let wide = inside(d, &old);
     let body: Vec<Stmt> = old.body.iter().map(|s| store(&wide, s)).collect();
     Failure::unless(body != old.body, "nothing_changes", block, || {

@@ -5,35 +5,66 @@
 //!                       relax_arithmetic(b2, "reciprocal")
 //! t1[v0, v1] = exp(p0[v0, v1] - t0[v0])         ->    t1[v0, v1] = exp2((p0[v0, v1] - t0[v0]) * 1.442695)
 //!                       relax_arithmetic(b1, "exp2")
+//! o0[v0] = p0[v0] / (1 + exp(-p0[v0]))          ->    o0[v0] = p0[v0] * rcp_approx(1 + ex2_approx(-p0[v0] * 1.442695))
+//!                       relax_arithmetic(b0, "logistic")
+//! o0[v0] = 1 + erf(p0[v0])                      ->    o0[v0] = 1 + copysign(1 - ex2_approx(-t q(t)), p0[v0]), t = |p0[v0]|
+//!                       relax_arithmetic(b0, "erf")
+//! o0[v0] = 1 + tanh(p0[v0])                     ->    o0[v0] = 1 + copysign(1 - 2 q * rcp_approx(q + 1), p0[v0]), q = ex2_approx(|p0[v0]| * -2.885390)
+//!                       relax_arithmetic(b0, "tanh")
 //! ```
 //!
 //! - `reciprocal`: a quotient whose divisor does not depend on an iterator that the dividend depends on;
 //!   the reciprocal is then the same for many elements. Two roundings instead of one: the error is at
 //!   most 1.5 units in the last place, and quotients that overflow only in the reciprocal do so.
 //! - `exp2`: the error grows by |x| / 2 units in the last place, so by less than 64 where the
-//!   result is no denormal.
+//!   result is no denormal. In a reduction, relative to a value of the row, denormals are lost beside what others
+//!   of the row come to, and the instruction that flushes them does.
+//! - `logistic`: the sigmoid, and a quotient by a constant of at least 1 and an exponential, by the approximate
+//!   instructions, which flush denormals: those that are added to 1 are lost anyway. The relative error is at most
+//!   1e-5, that of the exponential of 88.
+//! - `erf`: where it is added to a constant, so that an absolute error of 1.1e-6 is a relative one. `-log2(1 - erf(t))`
+//!   is a polynomial without constant term, fitted on 0 to 4 (weights 1 - erf, at least 0.05); where erf is near -1 the
+//!   sum keeps 3e-5 of it, besides what float32 loses. Beyond 4 the polynomial falls on, so that the result is 1.
+//! - `tanh`: where it is added to a constant, too, by the approximate instructions; the absolute error is at most 1e-7.
 //!
 //! No rule may do this where an output is wider than 16 bits (`docs/correctness.md`).
 //!
-//! Preconditions: `block_exists`; `not_strict`: the function does not forbid it; `known_form`: the way is one of these; `nothing_changes`: the
-//! block has something to rewrite.
+//! Preconditions: `block_exists`; `not_strict`: the function does not forbid it; `ends_in_float`: no integer, comparison or rounding is
+//! made of its results; `known_form`: the way is one of these; `nothing_changes`: the block has something to rewrite.
 
-use crate::ir::{BinOp, Block, DType, Expr, ExprKind, Intrin, IterVar, Name, Stmt};
-use crate::schedule::help::tree;
+use crate::ir::{BinOp, Block, DType, Expr, ExprKind, Intrin, IterKind, IterVar, Name, Stmt};
+use crate::schedule::help::{exact::jumps, tree};
 use crate::schedule::{Draft, Failure};
+
+/// Rewrites an expression of a block.
+type Rewrite = fn(&Expr, &Block) -> Expr;
+
+const WAYS: [(&str, Rewrite); 5] = [
+    ("reciprocal", reciprocal),
+    ("exp2", exp2),
+    // What a comparison or a rounding in it is made of stays.
+    ("logistic", |e, _| if e.any(&jumps) { e.clone() } else { logistic(e) }),
+    ("erf", |e, _| if e.any(&jumps) { e.clone() } else { beside_constant(e, false, erf) }),
+    ("tanh", |e, _| if e.any(&jumps) { e.clone() } else { beside_constant(e, false, tanh) }),
+];
+
+/// `q` of `1 - erf(t) = 2^(t q(t))`, from its constant on.
+const ERFC: [f64; 7] =
+    [-1.627968431e0, -9.177019e-1, -1.51181072e-1, 3.28287892e-2, -4.769629799e-3, 3.948425292e-4, -1.327520386e-5];
 
 pub fn apply(d: &mut Draft, block: &Name, way: &str) -> Result<(), Failure> {
     let old = d.find_block(block)?.clone();
     d.may_round(block)?;
-    let rewrite: &dyn Fn(&Expr) -> Expr = match way {
-        "reciprocal" => &|e| reciprocal(e, &old),
-        "exp2" => &exp2,
-        other => {
-            let why = format!("there is no way `{other}` to relax arithmetic; there are reciprocal, exp2");
-            return Err(Failure::new("known_form", block, why));
-        }
+    d.ends_in_float(&old)?;
+    let Some((_, rewrite)) = WAYS.iter().find(|(name, _)| *name == way) else {
+        let all = WAYS.map(|(name, _)| name).join(", ");
+        return Err(Failure::new(
+            "known_form",
+            block,
+            format!("there is no way `{way}` to relax arithmetic; there are {all}"),
+        ));
     };
-    let body: Vec<Stmt> = old.body.iter().map(|s| s.map_exprs(&mut |e| rewrite(e))).collect();
+    let body: Vec<Stmt> = old.body.iter().map(|s| s.map_exprs(&mut |e| rewrite(e, &old))).collect();
     Failure::unless(body != old.body, "nothing_changes", block, || "it has nothing of that kind".to_string())?;
     tree::edit_block(&mut d.func, block, |b| b.body = body);
     Ok(())
@@ -42,20 +73,93 @@ pub fn apply(d: &mut Draft, block: &Name, way: &str) -> Result<(), Failure> {
 fn reciprocal(e: &Expr, block: &Block) -> Expr {
     let e = e.map_children(|c| reciprocal(c, block));
     let ExprKind::Binary { op: BinOp::Div, a, b } = e.kind() else { return e };
-    let alone = |it: &IterVar| a.uses_var(&it.var) && !b.uses_var(&it.var);
-    if e.dtype() != DType::F32 || !b.has_load() || !block.iters.iter().any(alone) {
+    if e.dtype() != DType::F32 || !is_of_more(a, b, block) {
         return e;
     }
     a.clone() * Expr::binary(BinOp::Div, Expr::float(1.0, e.dtype()), b.clone())
 }
 
-fn exp2(e: &Expr) -> Expr {
-    let e = e.map_children(exp2);
+/// True where `a` is another value for each of several elements that share what `b` reads.
+fn is_of_more(a: &Expr, b: &Expr, block: &Block) -> bool {
+    let alone = |it: &IterVar| a.uses_var(&it.var) && !b.uses_var(&it.var);
+    b.has_load() && block.iters.iter().any(alone)
+}
+
+fn exp2(e: &Expr, block: &Block) -> Expr {
+    let e = e.map_children(|c| exp2(c, block));
+    let ExprKind::Call { op: Intrin::Exp, args, dtype: DType::F32 } = e.kind() else { return e };
+    let reduces = block.iters.iter().any(|it| it.kind == IterKind::Reduce);
+    let function = match args[0].kind() {
+        ExprKind::Binary { op: BinOp::Sub, a, b } if reduces && is_of_more(a, b, block) => Intrin::Ex2Approx,
+        _ => Intrin::Exp2,
+    };
+    by_log2e(&args[0], 1.0).math(function)
+}
+
+/// `x log2 e`, with that sign.
+fn by_log2e(x: &Expr, sign: f64) -> Expr {
+    let factor = sign * std::f64::consts::LOG2_E;
+    match x.kind() {
+        ExprKind::Binary { op: BinOp::Mul, a, b } if b.as_float().is_some_and(|c| c.abs() == 1.0) => {
+            a.clone() * (factor * b.as_float().unwrap_or(1.0))
+        }
+        _ => x.clone() * factor,
+    }
+}
+
+fn logistic(e: &Expr) -> Expr {
+    let e = e.map_children(logistic);
     match e.kind() {
-        ExprKind::Call { op: Intrin::Exp, args, dtype: DType::F32 } => {
-            let log2e = Expr::float(std::f64::consts::LOG2_E, DType::F32);
-            Expr::call(Intrin::Exp2, vec![args[0].clone() * log2e], DType::F32)
+        ExprKind::Call { op: Intrin::Sigmoid, args, dtype: DType::F32 } => {
+            (by_log2e(&args[0], -1.0).math(Intrin::Ex2Approx) + 1.0).math(Intrin::RcpApprox)
+        }
+        ExprKind::Binary { op: BinOp::Div, a, b } if e.dtype() == DType::F32 => {
+            let Some(divisor) = beside_exp(b) else { return e };
+            let reciprocal = divisor.math(Intrin::RcpApprox);
+            if a.as_float() == Some(1.0) { reciprocal } else { a.clone() * reciprocal }
         }
         _ => e,
     }
+}
+
+/// A constant of at least 1 plus an exponential, with that relaxed.
+fn beside_exp(e: &Expr) -> Option<Expr> {
+    let ExprKind::Binary { op: BinOp::Add, a, b } = e.kind() else { return None };
+    let (c, exp) = if a.as_float().is_some() { (a, b) } else { (b, a) };
+    match exp.kind() {
+        ExprKind::Call { op: Intrin::Exp, args, .. } if c.as_float()? >= 1.0 => {
+            Some(by_log2e(&args[0], 1.0).math(Intrin::Ex2Approx) + c.clone())
+        }
+        _ => None,
+    }
+}
+
+/// Rewrites by `function` what is added to a constant, alone or times one of at most 1; `added` says that this is so here.
+fn beside_constant(e: &Expr, added: bool, function: fn(Intrin, &Expr) -> Option<Expr>) -> Expr {
+    let constant = |a: &Expr, b: &Expr, is: fn(f64) -> bool| a.as_float().or(b.as_float()).is_some_and(is);
+    let below = match e.kind() {
+        ExprKind::Binary { op: BinOp::Add, a, b } => constant(a, b, |c| c.abs() >= 0.5),
+        ExprKind::Binary { op: BinOp::Mul, a, b } => added && constant(a, b, |c| c.abs() <= 1.0),
+        _ => false,
+    };
+    let e = e.map_children(|c| beside_constant(c, below, function));
+    match e.kind() {
+        ExprKind::Call { op, args, dtype: DType::F32 } if added => function(*op, &args[0]).unwrap_or(e),
+        _ => e,
+    }
+}
+
+fn erf(op: Intrin, x: &Expr) -> Option<Expr> {
+    let t = x.clone().math(Intrin::Fabs);
+    let [q @ .., last] = ERFC;
+    let q = q.iter().rev().fold(Expr::float(last, DType::F32), |q, c| q * t.clone() + *c);
+    let rest = Expr::float(1.0, DType::F32) - (q * t).math(Intrin::Ex2Approx);
+    (op == Intrin::Erf).then(|| Expr::call(Intrin::CopySign, vec![rest, x.clone()], DType::F32))
+}
+
+fn tanh(op: Intrin, x: &Expr) -> Option<Expr> {
+    // e^(-2|x|), so that what is left of 1 where tanh is near -1 is as exact as float32 has it
+    let q = (x.clone().math(Intrin::Fabs) * (-2.0 * std::f64::consts::LOG2_E)).math(Intrin::Ex2Approx);
+    let rest = Expr::float(1.0, DType::F32) - q.clone() * 2.0 * (q + 1.0).math(Intrin::RcpApprox);
+    (op == Intrin::Tanh).then(|| Expr::call(Intrin::CopySign, vec![rest, x.clone()], DType::F32))
 }
