@@ -141,8 +141,55 @@ pub fn cases() -> Vec<Case> {
         case("registers that one thread cannot serve", 32, copy(Warp, all("P"), all("S")), nor("storage_scope")),
     ];
     out.append(&mut all_widths);
+    out.extend(shifted());
     out.extend(super::gemm_tcgen05::copies());
     out
+}
+
+/// Eight neighbours of rows that begin anywhere.
+fn shifted() -> Vec<Case> {
+    let row = |name: &str, k: i64, n: i64| part(name, &[(3, 1), (k, n)]);
+    let buffers = [
+        buffer("A", DType::F16, &[5, 203], Scope::Global, ""),
+        buffer("B", DType::BF16, &[5, 203], Scope::Global, ""),
+        buffer("E", DType::F16, &[5, 200], Scope::Global, ""),
+        buffer("F", DType::F32, &[5, 203], Scope::Global, ""),
+        buffer("C", DType::F16, &[5, 8], Scope::Global, "S[(5, 8) : (85, 2)]"),
+        buffer("S", DType::F16, &[5, 203], Scope::Shared, ""),
+        buffer("R", DType::F16, &[5, 64], Scope::Local, ""),
+        buffer("Q", DType::BF16, &[5, 64], Scope::Local, ""),
+        buffer("P", DType::F32, &[5, 64], Scope::Local, ""),
+        buffer("L", DType::F16, &[32, 8], Scope::Local, ROWS),
+    ];
+    let case = |name: &str, call: TileCall, says| {
+        Case::new(&format!("{name}, shifted"), "sim:sm_90a", 32, &buffers, call, says)
+    };
+    let copy = |dst, src| call(TileOp::Copy, ExecScope::Thread, dst, src);
+    let load = || copy(row("R", 0, 8), row("A", 5, 8));
+    let no = |predicate| Says::Declines("vec_shifted", predicate);
+    let mut missing = load();
+    missing.args = vec![TileArg::Scalar(Expr::i64(0))];
+    let mut warp = load();
+    warp.scope = ExecScope::Warp;
+    vec![
+        case("an odd row", load(), Says::Takes("vec_shifted")),
+        case("an odd row of bfloat16", copy(row("Q", 8, 8), row("B", 6, 8)), Says::Takes("vec_shifted")),
+        case("the end of an odd row", copy(row("R", 2, 8), row("A", 195, 8)), Says::Takes("vec_shifted")),
+        case("a scalar", missing, no("operands")),
+        case("a conversion", copy(row("P", 0, 8), row("A", 5, 8)), no("dtype")),
+        case("another shape", copy(row("R", 0, 8), row("A", 5, 16)), no("same_shape")),
+        case("the same place", copy(row("A", 5, 8), row("A", 5, 8)), no("overlap")),
+        case("an unknown hint", with(load(), "cache", word("warm")), no("cache")),
+        case("an option", with(load(), "predicate", AttrValue::Bool(true)), no("options")),
+        case("a warp", warp, no("exec_scope")),
+        case("registers of lanes", copy(part("L", &[(3, 1), (0, 8)]), row("A", 5, 8)), no("partition")),
+        case("from shared memory", copy(row("R", 0, 8), row("S", 5, 8)), no("storage_scope")),
+        case("of 32 bits", copy(row("P", 0, 8), row("F", 5, 8)), no("halves")),
+        case("of another size", copy(row("R", 0, 4), row("A", 5, 4)), no("halves")),
+        case("an aligned row", copy(row("R", 0, 8), row("E", 8, 8)), no("unaligned")),
+        case("elements apart", copy(row("R", 0, 8), row("C", 0, 8)), no("neighbours")),
+        case("registers that begin with half a pair", copy(row("R", 1, 8), row("A", 5, 8)), no("neighbours")),
+    ]
 }
 
 /// Each width, of elements of 16 bits.
@@ -266,6 +313,8 @@ pub fn programs() -> Vec<(String, DeviceFunc, f64)> {
     out.extend([
         ("parts".into(), parts(), 0.0),
         ("thread_parts".into(), thread_parts(), 0.0),
+        ("anywhere".into(), anywhere(), 0.0),
+        ("anywhere_ragged".into(), anywhere_ragged(), 0.0),
         ("hints".into(), hints(), 0.0),
         ("serial".into(), serial(), 0.0),
         ("some_warps".into(), some_warps(), 0.0),
@@ -341,6 +390,23 @@ fn thread_parts() -> DeviceFunc {
     tile_program("thread_parts", &[("A", "(512,), \"float16\""), ("B", "(32, 19), \"float16\"")], 32, body)
 }
 
+/// Rows that begin anywhere.
+fn anywhere() -> DeviceFunc {
+    let body = "R = T.alloc_buffer((24,), \"float16\", scope=\"local\")\n\
+                for k in T.unroll(3):\n\
+                \x20   Tx.copy(R[k * 8:k * 8 + 8], A[tid, 3 + k * 8:3 + k * 8 + 8])\n\
+                Tx.copy(B[tid, 0:24], R)";
+    tile_program("anywhere", &[("A", "(32, 27), \"float16\""), ("B", "(32, 24), \"float16\"")], 32, body)
+}
+
+/// The same of a tensor that ends within a word.
+fn anywhere_ragged() -> DeviceFunc {
+    let body = "R = T.alloc_buffer((8,), \"float16\", scope=\"local\")\n\
+                Tx.copy(R, A[0, tid * 3:tid * 3 + 8])\n\
+                Tx.copy(B[tid, 0:8], R)";
+    tile_program("anywhere_ragged", &[("A", "(1, 101), \"float16\""), ("B", "(32, 8), \"float16\"")], 32, body)
+}
+
 /// One thread of the block, then one of each warp.
 fn serial() -> DeviceFunc {
     let body = "M = T.alloc_buffer((5, 7), \"float16\", scope=\"shared\")\n\
@@ -396,6 +462,7 @@ fn copies_read_well() {
         "swizzled",
         "parts",
         "thread_parts",
+        "anywhere_ragged",
         "hints",
         "serial",
         "matrix_a_swizzled",

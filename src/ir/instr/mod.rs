@@ -279,6 +279,11 @@ impl Op {
             _ => None,
         }
     }
+
+    /// True where each place is a run of neighbours in a thread's registers, which may lie anywhere in these.
+    pub fn takes_runs(&self) -> bool {
+        matches!(self, Op::FunnelShift)
+    }
 }
 
 impl From<Sync> for Instr {

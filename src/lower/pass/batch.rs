@@ -9,7 +9,7 @@
 
 use crate::analysis::simplify;
 use crate::ir::device::{DFor, DKind, DStmt, index_var};
-use crate::ir::instr::Access;
+use crate::ir::instr::{Access, Op};
 use crate::ir::{Expr, ExprKind, Name};
 use crate::lower::fact::redirect;
 use crate::lower::nest::Nest;
@@ -81,28 +81,38 @@ fn split(b: &mut Batch, mut l: DFor) -> Vec<DStmt> {
     vec![DStmt::For(l.with_body(expand(loads))), DStmt::For(DFor { batch: false, ..l.with_body(expand(rest)) })]
 }
 
-/// Statements under a condition that no store changes: the loads under it, then the rest under it.
+/// Statements under a condition that no store changes: the loads under it, then the rest under it. Where runs are
+/// shifted out of words, what is done where the condition fails stays.
 fn apart(b: &Batch, s: DStmt) -> Vec<DStmt> {
     match s {
-        DStmt::If { cond, then, otherwise } if otherwise.is_empty() && b.known().reads_constants(&cond) => {
+        DStmt::If { cond, then, otherwise }
+            if b.known().reads_constants(&cond) && (otherwise.is_empty() || takes_runs(&then)) =>
+        {
             let (mut loads, mut rest) = (vec![], vec![]);
             for s in then {
-                let early = filled(b, &s).is_some_and(|arrays| may_precede(&arrays, &rest));
+                let early = filled(b, &s).is_some_and(|arrays| may_precede(&arrays, rest.iter().chain(&otherwise)));
                 if early { loads.push(s) } else { rest.push(s) }
             }
-            let under = |then: Vec<DStmt>| DStmt::If { cond: cond.clone(), then, otherwise: vec![] };
-            [loads, rest].into_iter().filter(|list| !list.is_empty()).map(under).collect()
+            let under = |then: Vec<DStmt>, otherwise| DStmt::If { cond: cond.clone(), then, otherwise };
+            let parts = [(loads, vec![]), (rest, otherwise)];
+            let some = |(then, other): &(Vec<DStmt>, Vec<DStmt>)| !(then.is_empty() && other.is_empty());
+            parts.into_iter().filter(some).map(|(then, other)| under(then, other)).collect()
         }
         other => vec![other],
     }
 }
 
+/// True for words of which runs are shifted out.
+fn takes_runs(body: &[DStmt]) -> bool {
+    body.iter().any(|s| matches!(s, DStmt::Instr(i) if i.op.takes_runs()))
+}
+
 /// True where a load that fills `arrays` may go before these statements: they use none of them, and
 /// declare nothing that it could mention.
-fn may_precede(arrays: &BTreeSet<Name>, rest: &[DStmt]) -> bool {
+fn may_precede<'s>(arrays: &BTreeSet<Name>, rest: impl Iterator<Item = &'s DStmt>) -> bool {
     let declares = |s: &DStmt| matches!(s, DStmt::Let { .. } | DStmt::Var { .. } | DStmt::Assign { .. });
-    let used = uses(rest);
-    !rest.iter().any(declares) && arrays.iter().all(|a| !used.contains_key(a))
+    let fits = |s: &DStmt| !declares(s) && uses(std::slice::from_ref(s)).keys().all(|a| !arrays.contains(a));
+    rest.into_iter().all(fits)
 }
 
 /// Register arrays that are only used in this body and filled by loads at its top level.
@@ -115,19 +125,27 @@ fn loaded_arrays(b: &Batch, body: &[DStmt]) -> BTreeSet<Name> {
         }
     }
     let keeps = |n: &Name| body.iter().all(|s| filled(b, s).is_some() || !stores_to(s, n));
-    let whole = held_by_instructions(body);
-    arrays.retain(|n| keeps(n) && !whole.contains(n));
+    let fixed = fixed_by_instructions(body);
+    arrays.retain(|n| keeps(n) && !fixed.contains(n));
     arrays
 }
 
-/// The buffers that instructions touch: their places say where elements lie, so these keep theirs.
+/// The buffers that instructions touch: their places say where elements lie.
 pub fn held_by_instructions(body: &[DStmt]) -> BTreeSet<Name> {
+    held_by(body, |_| true)
+}
+
+/// Those of them whose elements keep their places, as no place says where all of them lie.
+pub fn fixed_by_instructions(body: &[DStmt]) -> BTreeSet<Name> {
+    held_by(body, |op| !op.takes_runs())
+}
+
+fn held_by(body: &[DStmt], of: fn(&Op) -> bool) -> BTreeSet<Name> {
     let mut out = BTreeSet::new();
     for s in body {
-        s.visit(&mut |s| {
-            if let DStmt::Instr(i) = s {
-                i.for_each_place(|at, _, _| out.extend([at.array.clone()]));
-            }
+        s.visit(&mut |s| match s {
+            DStmt::Instr(i) if of(&i.op) => i.for_each_place(|at, _, _| out.extend([at.array.clone()])),
+            _ => {}
         });
     }
     out

@@ -52,6 +52,7 @@ fn steps_alike(l: &DFor) -> bool {
                 batches |= l.batch;
                 straight &= l.kind != DKind::Serial;
             }
+            DStmt::Instr(i) if i.op.takes_runs() => {}
             DStmt::Barrier(_) | DStmt::Instr(_) | DStmt::Let { .. } | DStmt::Var { .. } => straight = false,
             _ => {}
         });

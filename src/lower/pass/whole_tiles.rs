@@ -7,7 +7,7 @@
 //! before: `vector v < 8 { if blockIdx.x * 2048 + threadIdx.x * 8 + v < n { r[v] = p0[...] } }`
 //! after:  `if blockIdx.x * 2048 + 2047 < n { vector v < 8 { r[v] = p0[...] } } else { ... }`
 
-use super::batch::{held_by_instructions, uses};
+use super::batch::{fixed_by_instructions, uses};
 use super::cluster_loads::touches_part;
 use super::guards::{for_all, reads_no_memory};
 use super::vectorize::as_copy;
@@ -137,7 +137,7 @@ impl Whole<'_, '_> {
 /// may be what another has left.
 pub(super) fn with_own_registers(nest: &mut Nest, everywhere: &BTreeMap<Name, usize>, body: &[DStmt]) -> Vec<DStmt> {
     let inside = uses(body);
-    let fixed = held_by_instructions(body);
+    let fixed = fixed_by_instructions(body);
     let summed = summed(body);
     let own =
         |n: &Name| nest.is_local(n) && !fixed.contains(n) && !summed.contains(n) && inside.get(n) == everywhere.get(n);

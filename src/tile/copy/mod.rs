@@ -10,6 +10,7 @@ mod pair;
 mod tcgen05;
 mod vec_auto;
 mod vec_bits;
+mod vec_shifted;
 mod walk;
 
 pub(super) use bundle::Bundle;
@@ -32,6 +33,7 @@ pub(super) static TABLE: &[Variant] = &[
     vec_bits::VEC_64B,
     vec_bits::VEC_32B,
     vec_bits::VEC_16B,
+    vec_shifted::VARIANT,
     vec_auto::VARIANT,
     fallback::VARIANT,
 ];
