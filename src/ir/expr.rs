@@ -147,7 +147,7 @@ pub enum Intrin {
 }
 
 impl Intrin {
-    /// Every function with its TVM name and number of arguments.
+    /// Every function with its name, which is TVM's but for approximate ones, and number of arguments.
     pub const ALL: [(Intrin, &'static str, usize); 41] = [
         (Intrin::Exp, "exp", 1),
         (Intrin::Exp2, "exp2", 1),

@@ -25,7 +25,7 @@ const CACHED_ROWS: i64 = 96 << 10;
 /// it computes: of 97 drawn functions with enough such rows and such points (H200) the best of these takes 1.19 times the best of all,
 /// and one function loses more than 3 % (5 %) without them.
 const SHARED_ROOM: i64 = 64 << 10;
-/// The same where there are fewer rows than two for each multiprocessor, so that all are under way at once: of 41 drawn functions of
+/// The same where there are fewer rows than two for each multiprocessor, so that all are under way at once: of 40 drawn functions of
 /// 165 to 263 rows (H200) none loses anything, and the best blocks alone are 0.88 to 0.91 of the best of all. With 133 to 164 rows,
 /// which are a second row for few multiprocessors, three of 19 lose more than 3 % (31 %).
 const PAIR_ROOM: i64 = 88 << 10;
