@@ -76,14 +76,13 @@ impl ExprWriter<'_> {
         }
     }
 
-    /// The instruction that approximates a function in float32; elsewhere the function itself.
-    fn approximate(&mut self, name: &str, t: &str) -> String {
-        let body = match (self.lang, name) {
-            (Lang::Cuda, _) if t == "float" => {
+    /// The instruction that approximates a function in float32; elsewhere what it approximates.
+    fn approximate(&mut self, name: &str, exact: &str, t: &str) -> String {
+        let body = match self.lang {
+            Lang::Cuda if t == "float" => {
                 format!("float y; asm(\"{name}.approx.ftz.f32 %0, %1;\" : \"=f\"(y) : \"f\"(x)); return y;")
             }
-            (_, "rcp") => "return 1 / x;".to_string(),
-            _ => format!("return {}(x);", self.function_name("exp2", t)),
+            _ => format!("return {exact};"),
         };
         self.prelude.unary(&format!("dl_{name}_approx_{t}"), t, &body)
     }
@@ -107,8 +106,8 @@ impl ExprWriter<'_> {
                 let exp = self.function_name("exp", t);
                 self.prelude.unary(&format!("dl_sigmoid_{t}"), t, &format!("return {one} / ({one} + {exp}(-x));"))
             }
-            Intrin::Ex2Approx => self.approximate("ex2", t),
-            Intrin::RcpApprox => self.approximate("rcp", t),
+            Intrin::Ex2Approx => self.approximate("ex2", &format!("{}(x)", self.function_name("exp2", t)), t),
+            Intrin::RcpApprox => self.approximate("rcp", "1 / x", t),
             // Half to even as in TVM; `round` of C is half away from zero.
             Intrin::Round => self.function_name("nearbyint", t),
             other => self.function_name(other.name(), t),

@@ -258,12 +258,12 @@ pub fn in_float32<'b>(start: &Schedule, blocks: impl IntoIterator<Item = &'b Nam
     s
 }
 
-/// Relaxes the elementary functions of each element of these blocks, where every output is a float of at most 16 bits.
-pub fn approximate<'b>(s: &mut Schedule, blocks: impl IntoIterator<Item = &'b Name>) {
+/// Relaxes the elementary functions of each element of these blocks on a GPU, where every output is a float of at most 16 bits.
+pub fn approximate<'b>(s: &mut Schedule, target: &Target, blocks: impl IntoIterator<Item = &'b Name>) {
     let func = s.func();
     let narrow = |b: &Name| func.buffer(b).dtype.is_float() && func.buffer(b).dtype.bytes() <= 2;
     let written: Vec<Name> = s.blocks().iter().flat_map(|b| outputs(s, b)).filter(|b| func.is_param(b)).collect();
-    if written.iter().all(narrow) {
+    if target.kind == Kind::Cuda && written.iter().all(narrow) {
         for (b, way) in blocks.into_iter().flat_map(|b| ["logistic", "erf", "tanh"].map(|way| (b, way))) {
             // Few blocks have anything of the kind.
             let _ = s.relax_arithmetic(b, way);

@@ -1,5 +1,5 @@
-//! Sigmoids, error functions and hyperbolic tangents of 16-bit results by approximate instructions: every float16 comes out as near to the real
-//! number as its type allows, and what is no number stays none.
+//! Sigmoids, error functions and hyperbolic tangents of 16-bit results by approximate instructions: every float16 comes out
+//! as near to the real number as its type allows, and what is no number stays none.
 
 use super::harness::{Case, read, target};
 use crate::common::arm::arm;
@@ -7,6 +7,7 @@ use daylight::interp::{self, Tensor};
 use daylight::ir::{DType, PrimFunc};
 use daylight::lower::lower;
 use daylight::rules::Prepared;
+use daylight::schedule::Schedule;
 use daylight::sim;
 
 /// `value` of each float16 there is.
@@ -31,20 +32,22 @@ const GELU_TANH: &str =
 const SIGMOID: &str = "T.sigmoid(@)";
 const SILU: &str = "@ / (T.float32(1) + T.exp(@ * T.float32(-1)))";
 
-/// The ways in which the default of `fallback.cuda` relaxes a function.
-fn ways(func: &PrimFunc) -> Vec<String> {
+/// The default of `fallback.cuda`.
+fn default(func: &PrimFunc) -> Schedule {
     let arm = arm("fallback.cuda", &Prepared::new(func).expect("it is read"), &target("cuda:sm_90a"));
-    let s = arm.schedule(&arm.default().expect("a default")).expect("a schedule");
+    arm.schedule(&arm.default().expect("a default")).expect("a schedule")
+}
+
+/// The ways in which it relaxes a function.
+fn ways(func: &PrimFunc) -> Vec<String> {
+    let s = default(func);
     let steps = s.trace().iter().map(|s| s.to_string());
     steps.filter_map(|s| Some(s.strip_prefix("relax_arithmetic(b0, ")?.to_string())).collect()
 }
 
 /// Every float16, and what the kernel makes of it.
 fn by_kernel(func: &PrimFunc) -> Vec<(f64, f64)> {
-    let target = target("cuda:sm_90a");
-    let arm = arm("fallback.cuda", &Prepared::new(func).expect("it is read"), &target);
-    let s = arm.schedule(&arm.default().expect("a default")).expect("a schedule");
-    let program = lower(s.func(), &target, &[]).expect("a program");
+    let program = lower(default(func).func(), &target("cuda:sm_90a"), &[]).expect("a program");
     let mut x = Tensor::zeros(DType::F16, &[256, 256]);
     (0..1 << 16usize).for_each(|i| x.set_f64(i, interp::float_value(i as u64, DType::F16)));
     let mut args = [x, Tensor::zeros(DType::F16, &[256, 256])];

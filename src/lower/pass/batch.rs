@@ -109,10 +109,10 @@ fn takes_runs(body: &[DStmt]) -> bool {
 
 /// True where a load that fills `arrays` may go before these statements: they use none of them, and
 /// declare nothing that it could mention.
-fn may_precede<'s>(arrays: &BTreeSet<Name>, rest: impl Iterator<Item = &'s DStmt>) -> bool {
+fn may_precede<'s>(arrays: &BTreeSet<Name>, mut rest: impl Iterator<Item = &'s DStmt>) -> bool {
     let declares = |s: &DStmt| matches!(s, DStmt::Let { .. } | DStmt::Var { .. } | DStmt::Assign { .. });
     let fits = |s: &DStmt| !declares(s) && uses(std::slice::from_ref(s)).keys().all(|a| !arrays.contains(a));
-    rest.into_iter().all(fits)
+    rest.all(fits)
 }
 
 /// Register arrays that are only used in this body and filled by loads at its top level.

@@ -23,7 +23,6 @@ use crate::ir::{Block, Buffer, DType, Expr, IterKind, IterVar, Name, PrimFunc};
 use crate::rules::Ask;
 use crate::rules::parts::{approximate, keep_float32, output};
 use crate::schedule::{Operand, Schedule};
-use crate::target::Kind;
 
 /// A block after the reduction.
 #[derive(Clone, Debug)]
@@ -104,9 +103,7 @@ impl Product {
         let output = &reducer.buffer;
         let is_tail = |b: &Name| epilogue.iter().any(|t| t.block == *b);
         epilogue.iter().for_each(|t| keep_float32(&mut schedule, &t.block, None));
-        if ask.target.kind == Kind::Cuda {
-            approximate(&mut schedule, epilogue.iter().map(|t| &t.block));
-        }
+        approximate(&mut schedule, ask.target, epilogue.iter().map(|t| &t.block));
         let read_elsewhere = schedule.readers(output).iter().any(|b| *b != red.name && !is_tail(b));
         Ok(Product {
             kept: epilogue.is_empty() || schedule.func().is_param(output) || read_elsewhere,

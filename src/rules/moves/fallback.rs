@@ -65,9 +65,7 @@ fn spatial(ask: &Ask) -> Result<(Schedule, Vec<Output>), Decline> {
         }
     }
     let mut start = in_float32(ask.start, &blocks);
-    if ask.target.kind == Kind::Cuda {
-        approximate(&mut start, &blocks);
-    }
+    approximate(&mut start, ask.target, &blocks);
     let outputs = blocks.iter().map(|b| Output::of(&start, b)).collect();
     Ok((start, outputs))
 }

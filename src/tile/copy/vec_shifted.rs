@@ -33,9 +33,9 @@ fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
     let hint = check::cache_options(call, r);
     one_thread(call, r);
     let how = How::ask(&pair, call, cx, r);
-    r.ask_of("storage_scope", &pair, |p| match p.dst.is_local() && p.src.is_global() {
-        true => Ok(()),
-        false => Err("elements go from global memory to registers".into()),
+    r.ask_of("storage_scope", &pair, |p| {
+        let loads = p.dst.is_local() && p.src.is_global();
+        if loads { Ok(()) } else { Err("elements go from global memory to registers".into()) }
     });
     r.ask_of("halves", &pair, |p| match (p.src.dtype, p.dst.len()) {
         (DType::F16 | DType::BF16, WORD) => Ok(()),

@@ -42,10 +42,9 @@ type Rewrite = fn(&Expr, &Block) -> Expr;
 const WAYS: [(&str, Rewrite); 5] = [
     ("reciprocal", reciprocal),
     ("exp2", exp2),
-    // What a comparison or a rounding in it is made of stays.
-    ("logistic", |e, _| if e.any(&jumps) { e.clone() } else { logistic(e) }),
-    ("erf", |e, _| if e.any(&jumps) { e.clone() } else { beside_constant(e, false, erf) }),
-    ("tanh", |e, _| if e.any(&jumps) { e.clone() } else { beside_constant(e, false, tanh) }),
+    ("logistic", |e, _| unless_it_jumps(e, logistic)),
+    ("erf", |e, _| unless_it_jumps(e, |e| beside_constant(e, false, (Intrin::Erf, erf)))),
+    ("tanh", |e, _| unless_it_jumps(e, |e| beside_constant(e, false, (Intrin::Tanh, tanh)))),
 ];
 
 /// `q` of `1 - erf(t) = 2^(t q(t))`, from its constant on.
@@ -68,6 +67,21 @@ pub fn apply(d: &mut Draft, block: &Name, way: &str) -> Result<(), Failure> {
     Failure::unless(body != old.body, "nothing_changes", block, || "it has nothing of that kind".to_string())?;
     tree::edit_block(&mut d.func, block, |b| b.body = body);
     Ok(())
+}
+
+/// What a comparison or a rounding in it is made of stays.
+fn unless_it_jumps(e: &Expr, rewrite: fn(&Expr) -> Expr) -> Expr {
+    if e.any(&jumps) { e.clone() } else { rewrite(e) }
+}
+
+/// The constant and the other operand of an operation that takes them in either order.
+fn with_constant(e: &Expr, op: BinOp) -> Option<(f64, &Expr)> {
+    match e.kind() {
+        ExprKind::Binary { op: is, a, b } if *is == op => {
+            a.as_float().map(|c| (c, b)).or_else(|| b.as_float().map(|c| (c, a)))
+        }
+        _ => None,
+    }
 }
 
 fn reciprocal(e: &Expr, block: &Block) -> Expr {
@@ -99,10 +113,8 @@ fn exp2(e: &Expr, block: &Block) -> Expr {
 /// `x log2 e`, with that sign.
 fn by_log2e(x: &Expr, sign: f64) -> Expr {
     let factor = sign * std::f64::consts::LOG2_E;
-    match x.kind() {
-        ExprKind::Binary { op: BinOp::Mul, a, b } if b.as_float().is_some_and(|c| c.abs() == 1.0) => {
-            a.clone() * (factor * b.as_float().unwrap_or(1.0))
-        }
+    match with_constant(x, BinOp::Mul) {
+        Some((c, x)) if c.abs() == 1.0 => x.clone() * (factor * c),
         _ => x.clone() * factor,
     }
 }
@@ -124,42 +136,37 @@ fn logistic(e: &Expr) -> Expr {
 
 /// A constant of at least 1 plus an exponential, with that relaxed.
 fn beside_exp(e: &Expr) -> Option<Expr> {
-    let ExprKind::Binary { op: BinOp::Add, a, b } = e.kind() else { return None };
-    let (c, exp) = if a.as_float().is_some() { (a, b) } else { (b, a) };
-    match exp.kind() {
-        ExprKind::Call { op: Intrin::Exp, args, .. } if c.as_float()? >= 1.0 => {
-            Some(by_log2e(&args[0], 1.0).math(Intrin::Ex2Approx) + c.clone())
-        }
-        _ => None,
-    }
+    let (c, exp) = with_constant(e, BinOp::Add).filter(|(c, _)| *c >= 1.0)?;
+    let ExprKind::Call { op: Intrin::Exp, args, .. } = exp.kind() else { return None };
+    Some(by_log2e(&args[0], 1.0).math(Intrin::Ex2Approx) + c)
 }
 
-/// Rewrites by `function` what is added to a constant, alone or times one of at most 1; `added` says that this is so here.
-fn beside_constant(e: &Expr, added: bool, function: fn(Intrin, &Expr) -> Option<Expr>) -> Expr {
-    let constant = |a: &Expr, b: &Expr, is: fn(f64) -> bool| a.as_float().or(b.as_float()).is_some_and(is);
-    let below = match e.kind() {
-        ExprKind::Binary { op: BinOp::Add, a, b } => constant(a, b, |c| c.abs() >= 0.5),
-        ExprKind::Binary { op: BinOp::Mul, a, b } => added && constant(a, b, |c| c.abs() <= 1.0),
-        _ => false,
-    };
-    let e = e.map_children(|c| beside_constant(c, below, function));
+/// Rewrites a function, `how`, where its value is added to a constant, alone or times one of at most 1; `added` says that this
+/// is so here.
+fn beside_constant(e: &Expr, added: bool, how: (Intrin, fn(&Expr) -> Expr)) -> Expr {
+    let to_sum = with_constant(e, BinOp::Add).is_some_and(|(c, _)| c.abs() >= 0.5);
+    let below = to_sum || added && with_constant(e, BinOp::Mul).is_some_and(|(c, _)| c.abs() <= 1.0);
+    let e = e.map_children(|c| beside_constant(c, below, how));
     match e.kind() {
-        ExprKind::Call { op, args, dtype: DType::F32 } if added => function(*op, &args[0]).unwrap_or(e),
+        ExprKind::Call { op, args, dtype: DType::F32 } if added && *op == how.0 => how.1(&args[0]),
         _ => e,
     }
 }
 
-fn erf(op: Intrin, x: &Expr) -> Option<Expr> {
+fn erf(x: &Expr) -> Expr {
     let t = x.clone().math(Intrin::Fabs);
     let [q @ .., last] = ERFC;
     let q = q.iter().rev().fold(Expr::float(last, DType::F32), |q, c| q * t.clone() + *c);
-    let rest = Expr::float(1.0, DType::F32) - (q * t).math(Intrin::Ex2Approx);
-    (op == Intrin::Erf).then(|| Expr::call(Intrin::CopySign, vec![rest, x.clone()], DType::F32))
+    with_sign_of(x, (q * t).math(Intrin::Ex2Approx))
 }
 
-fn tanh(op: Intrin, x: &Expr) -> Option<Expr> {
+fn tanh(x: &Expr) -> Expr {
     // e^(-2|x|), so that what is left of 1 where tanh is near -1 is as exact as float32 has it
     let q = (x.clone().math(Intrin::Fabs) * (-2.0 * std::f64::consts::LOG2_E)).math(Intrin::Ex2Approx);
-    let rest = Expr::float(1.0, DType::F32) - q.clone() * 2.0 * (q + 1.0).math(Intrin::RcpApprox);
-    (op == Intrin::Tanh).then(|| Expr::call(Intrin::CopySign, vec![rest, x.clone()], DType::F32))
+    with_sign_of(x, q.clone() * 2.0 * (q + 1.0).math(Intrin::RcpApprox))
+}
+
+/// `1 - rest`, with the sign of `x`.
+fn with_sign_of(x: &Expr, rest: Expr) -> Expr {
+    Expr::call(Intrin::CopySign, vec![Expr::float(1.0, DType::F32) - rest, x.clone()], DType::F32)
 }
