@@ -38,8 +38,11 @@ pub enum Permutation {
 const SCALES: [i64; 3] = [TENSOR_LANES, LANES_OF_WARP, 4];
 
 impl Permutation {
-    /// How a matrix lies that warpgroups multiply; `None` where it is too small.
+    /// How a matrix lies that warpgroups multiply; `None` where it is too small, or lies as its schedule asks.
     pub fn of_operand(b: &Buffer) -> Option<Permutation> {
+        if !b.is_row_major() {
+            return None;
+        }
         let [rows, row] = b.shape.iter().map(Expr::as_int).collect::<Option<Vec<i64>>>()?[..] else { return None };
         let element = b.dtype.bytes() as i64;
         let span = Swizzle::widest_row(row * element)?;
@@ -49,8 +52,12 @@ impl Permutation {
         (rows * row % swizzle.block() == 0).then_some(Permutation::Units { cut, swizzle })
     }
 
-    /// How a matrix of scales lies that is copied to tensor memory; `None` where it is no whole blocks.
+    /// How a matrix of scales lies that is copied to tensor memory; `None` where it is no whole blocks, or lies as its
+    /// schedule asks.
     pub fn of_scales(b: &Buffer) -> Option<Permutation> {
+        if !b.is_row_major() {
+            return None;
+        }
         let [rows, row] = b.shape.iter().map(Expr::as_int).collect::<Option<Vec<i64>>>()?[..] else { return None };
         let [lines, _, word] = SCALES;
         let whole = b.dtype.bytes() == 1 && rows % lines == 0 && row % word == 0;
@@ -161,4 +168,24 @@ fn permuted(nest: &Nest, s: Swizzle, at: &Expr) -> Expr {
     let below = op(BinOp::FloorMod, at, chunk);
     let moved = op(BinOp::Mul, &Expr::binary(BinOp::BitXor, unit, row), chunk);
     simplify(&(simplify(&above, &nest.ranges) + moved + simplify(&below, &nest.ranges)), &nest.ranges)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::{DType, Name, Scope};
+
+    #[test]
+    fn what_lies_as_its_schedule_asks_is_not_permuted() {
+        let shape = vec![Expr::i64(64), Expr::i64(64)];
+        let mut b = Buffer::new(Name::new("t"), DType::F16, shape, Scope::Shared);
+        assert!(Permutation::of_operand(&b).is_some());
+        b.strides = vec![Expr::i64(128), Expr::i64(2)];
+        assert!(Permutation::of_operand(&b).is_none());
+        let shape = vec![Expr::i64(128), Expr::i64(4)];
+        let mut b = Buffer::new(Name::new("s"), DType::E8M0, shape, Scope::Shared);
+        assert!(Permutation::of_scales(&b).is_some());
+        b.strides = vec![Expr::i64(8), Expr::i64(1)];
+        assert!(Permutation::of_scales(&b).is_none());
+    }
 }
