@@ -119,7 +119,7 @@ impl<'a> ExprWriter<'a> {
             ExprKind::Unary { op, arg } => self.unary(*op, arg),
             ExprKind::Binary { op, a, b } => self.binary(*op, a, b),
             ExprKind::Select { cond, then, otherwise } | ExprKind::IfThenElse { cond, then, otherwise } => {
-                let widened = self.widened_or_zero(e);
+                let widened = self.widened_choice(e);
                 (widened.unwrap_or_else(|| self.conditional(cond, then, otherwise)), true)
             }
             ExprKind::Cast { dtype, arg } => self.cast(*dtype, arg),

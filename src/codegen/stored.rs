@@ -1,11 +1,12 @@
 //! Values of narrow floats (16 or 8 bits) as they lie in memory, for both languages.
 //!
-//! An element that is loaded where it exists, and zero elsewhere, is chosen as it lies in memory. Widened to float32 in one
-//! arm of the choice, it is waited for where it is loaded: a compiler makes a branch of it, with load and conversion inside.
-//! Chosen first, it is a load under a predicate, and others are on their way meanwhile.
+//! An element that is loaded where it exists, and another or zero elsewhere, is chosen as it lies in memory. Widened to float32
+//! in one arm of the choice, it is waited for where it is loaded: a compiler makes a branch of it, with load and conversion
+//! inside. Chosen first, it is a load under a predicate, and others are on their way meanwhile. Of the greater of two elements
+//! nothing is converted: rounding what was widened is work that a compiler leaves in, since it might change a NaN.
 //!
-//! before: `x = f16(i < n ? f32(p[i]) : 0.0f)`
-//! after:  `x = i < n ? p[i] : 0`
+//! before: `x = f16(i < n ? f32(p[i]) : 0.0f)`, `x = f16(f32(x) <= f32(y) ? f32(y) : f32(x))`
+//! after:  `x = i < n ? p[i] : 0`,              `x = f32(x) <= f32(y) ? y : x`
 
 use super::expr::level::{OR, TERNARY};
 use super::expr::{ExprWriter, Text};
@@ -22,7 +23,7 @@ impl ExprWriter<'_> {
         match e.kind() {
             ExprKind::Load { buffer, indices, .. } => Text::primary(self.element(buffer, &indices[0])),
             ExprKind::Reinterpret { arg, .. } => self.stored(arg),
-            _ => self.element_or_zero(e).unwrap_or_else(|| {
+            _ => self.chosen_element(e).unwrap_or_else(|| {
                 let raw = self.raw(e).0.text;
                 let narrow = self.prelude.narrow(dtype);
                 Text::primary(format!("{narrow}({raw})"))
@@ -30,19 +31,19 @@ impl ExprWriter<'_> {
         }
     }
 
-    /// The value of a choice of an element or zero, widened after it; `None` where it is another, or there is a shorter way
-    /// to the element.
-    pub fn widened_or_zero(&mut self, e: &Expr) -> Option<Text> {
+    /// The value of a choice of elements or zero, widened after it; `None` where it is another, or there is a shorter way
+    /// to an element.
+    pub fn widened_choice(&mut self, e: &Expr) -> Option<Text> {
         let (_, arms) = choice(e)?;
         if arms.into_iter().any(|arm| self.is_packed(arm)) {
             return None;
         }
-        let stored = self.element_or_zero(e)?;
+        let stored = self.chosen_element(e)?;
         Some(self.widened(stored.text, e.dtype()))
     }
 
-    /// A choice of an element or zero, as both lie in memory.
-    fn element_or_zero(&mut self, e: &Expr) -> Option<Text> {
+    /// A choice of elements or zero, as they lie in memory.
+    fn chosen_element(&mut self, e: &Expr) -> Option<Text> {
         let (cond, arms) = choice(e)?;
         let cond = self.value(cond).at(OR);
         let [then, otherwise] = arms.map(|arm| match arm.kind() {
@@ -60,7 +61,7 @@ impl ExprWriter<'_> {
     }
 }
 
-/// The condition and both arms of a choice of one narrow element or zero, whose bits are zeros.
+/// The condition and both arms of a choice of narrow elements, one of which may be zero, whose bits are zeros.
 fn choice(e: &Expr) -> Option<(&Expr, [&Expr; 2])> {
     let (ExprKind::Select { cond, then, otherwise } | ExprKind::IfThenElse { cond, then, otherwise }) = e.kind() else {
         return None;
@@ -68,6 +69,7 @@ fn choice(e: &Expr) -> Option<(&Expr, [&Expr; 2])> {
     let is_element = |e: &Expr| matches!(e.kind(), ExprKind::Load { .. });
     // a type of powers alone has no zero
     let is_zero = |e: &Expr| e.dtype() != DType::E8M0 && e.as_float().is_some_and(|v| v.to_bits() == 0);
-    let is_one = is_element(then) && is_zero(otherwise) || is_zero(then) && is_element(otherwise);
-    (is_narrow(e.dtype()) && is_one).then_some((cond, [then, otherwise]))
+    let arms = [then, otherwise];
+    let stored = arms.iter().any(|e| is_element(e)) && arms.iter().all(|e| is_element(e) || is_zero(e));
+    (is_narrow(e.dtype()) && stored).then_some((cond, arms))
 }

@@ -208,19 +208,24 @@ pub fn widen_kernel(dtype: DType, n: i64) -> Program {
     program(&name, kernel(&name, params, arrays, body), n / (64 * lanes), 64, None)
 }
 
-/// Elements below a limit, zero above it: kept in registers as they are, read of memory and of registers as float32.
+/// Elements below a limit, zero above it: kept in registers as they are, read of memory and of registers as float32. Then the
+/// smaller of two.
 pub fn guarded_kernel(dtype: DType, n: i64) -> Program {
     let index = v("blockIdx.x") * c(64) + v("threadIdx.x");
     let or_zero = |array: &str, at: Expr| {
         let (cond, then) = (lt(index.clone(), c(n - 5)), ldt(array, at, dtype));
         Expr::new(ExprKind::IfThenElse { cond, then, otherwise: Expr::float(0.0, dtype) })
     };
+    let [first, second] = [0, 1].map(|i| ldt("r", c(i), dtype));
+    let smaller =
+        Expr::new(ExprKind::Select { cond: lt(first.clone(), second.clone()), then: first.clone(), otherwise: second });
     let widened = |e: Expr| Expr::cast(DType::F32, e);
     let sum = widened(or_zero("p0", index.clone())) + widened(or_zero("r", c(1)));
     let body = vec![
         store("r", c(0), or_zero("p0", index.clone())),
         store("r", c(1), or_zero("p0", index.clone())),
-        store("p1", index.clone(), sum + widened(ldt("r", c(0), dtype))),
+        store("r", c(0), smaller),
+        store("p1", index.clone(), sum + widened(first)),
     ];
     let params = vec![input("p0", dtype, n), output("p1", DType::F32, n)];
     let name = format!("guarded_{dtype}");

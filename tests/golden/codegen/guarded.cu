@@ -27,6 +27,7 @@ guarded_float32(const float* __restrict__ p0, float* __restrict__ p1) {
   float r[2];
   r[0] = blockIdx_x * 64 + threadIdx_x < 251 ? p0[blockIdx_x * 64 + threadIdx_x] : 0.0f;
   r[1] = blockIdx_x * 64 + threadIdx_x < 251 ? p0[blockIdx_x * 64 + threadIdx_x] : 0.0f;
+  r[0] = r[0] < r[1] ? r[0] : r[1];
   p1[blockIdx_x * 64 + threadIdx_x] = (blockIdx_x * 64 + threadIdx_x < 251 ? p0[blockIdx_x * 64 + threadIdx_x] : 0.0f) + (blockIdx_x * 64 + threadIdx_x < 251 ? r[1] : 0.0f) + r[0];
 }
 
@@ -37,6 +38,7 @@ guarded_float16(const unsigned short* __restrict__ p0, float* __restrict__ p1) {
   __align__(4) unsigned short r[2];
   r[0] = blockIdx_x * 64 + threadIdx_x < 251 ? p0[blockIdx_x * 64 + threadIdx_x] : 0;
   r[1] = blockIdx_x * 64 + threadIdx_x < 251 ? p0[blockIdx_x * 64 + threadIdx_x] : 0;
+  r[0] = dl_f32_from_f16(r[0]) < dl_f32_from_f16(r[1]) ? r[0] : r[1];
   p1[blockIdx_x * 64 + threadIdx_x] = dl_f32_from_f16(blockIdx_x * 64 + threadIdx_x < 251 ? p0[blockIdx_x * 64 + threadIdx_x] : 0) + dl_f32_from_f16(blockIdx_x * 64 + threadIdx_x < 251 ? r[1] : 0) + dl_f32_from_f16(r[0]);
 }
 
@@ -47,6 +49,7 @@ guarded_bfloat16(const unsigned short* __restrict__ p0, float* __restrict__ p1) 
   __align__(4) unsigned short r[2];
   r[0] = blockIdx_x * 64 + threadIdx_x < 251 ? p0[blockIdx_x * 64 + threadIdx_x] : 0;
   r[1] = blockIdx_x * 64 + threadIdx_x < 251 ? p0[blockIdx_x * 64 + threadIdx_x] : 0;
+  r[0] = dl_f32_from_bf16(r[0]) < dl_f32_from_bf16(r[1]) ? r[0] : r[1];
   p1[blockIdx_x * 64 + threadIdx_x] = dl_f32_from_bf16(blockIdx_x * 64 + threadIdx_x < 251 ? p0[blockIdx_x * 64 + threadIdx_x] : 0) + dl_f32_from_bf16(blockIdx_x * 64 + threadIdx_x < 251 ? r[1] : 0) + dl_f32_from_bf16(r[0]);
 }
 
@@ -57,6 +60,7 @@ guarded_float8_e4m3fn(const unsigned char* __restrict__ p0, float* __restrict__ 
   __align__(4) unsigned char r[2];
   r[0] = blockIdx_x * 64 + threadIdx_x < 251 ? p0[blockIdx_x * 64 + threadIdx_x] : 0;
   r[1] = blockIdx_x * 64 + threadIdx_x < 251 ? p0[blockIdx_x * 64 + threadIdx_x] : 0;
+  r[0] = dl_f32_from_e4m3(r[0]) < dl_f32_from_e4m3(r[1]) ? r[0] : r[1];
   p1[blockIdx_x * 64 + threadIdx_x] = dl_f32_from_e4m3(blockIdx_x * 64 + threadIdx_x < 251 ? p0[blockIdx_x * 64 + threadIdx_x] : 0) + dl_f32_from_e4m3(blockIdx_x * 64 + threadIdx_x < 251 ? r[1] : 0) + dl_f32_from_e4m3(r[0]);
 }
 
@@ -67,6 +71,7 @@ guarded_float8_e5m2(const unsigned char* __restrict__ p0, float* __restrict__ p1
   __align__(4) unsigned char r[2];
   r[0] = blockIdx_x * 64 + threadIdx_x < 251 ? p0[blockIdx_x * 64 + threadIdx_x] : 0;
   r[1] = blockIdx_x * 64 + threadIdx_x < 251 ? p0[blockIdx_x * 64 + threadIdx_x] : 0;
+  r[0] = dl_f32_from_e5m2(r[0]) < dl_f32_from_e5m2(r[1]) ? r[0] : r[1];
   p1[blockIdx_x * 64 + threadIdx_x] = dl_f32_from_e5m2(blockIdx_x * 64 + threadIdx_x < 251 ? p0[blockIdx_x * 64 + threadIdx_x] : 0) + dl_f32_from_e5m2(blockIdx_x * 64 + threadIdx_x < 251 ? r[1] : 0) + dl_f32_from_e5m2(r[0]);
 }
 
@@ -77,5 +82,6 @@ guarded_float8_e8m0fnu(const unsigned char* __restrict__ p0, float* __restrict__
   __align__(4) unsigned char r[2];
   r[0] = dl_e8m0_from_f32(blockIdx_x * 64 + threadIdx_x < 251 ? dl_f32_from_e8m0(p0[blockIdx_x * 64 + threadIdx_x]) : dl_round_e8m0(0.0f));
   r[1] = dl_e8m0_from_f32(blockIdx_x * 64 + threadIdx_x < 251 ? dl_f32_from_e8m0(p0[blockIdx_x * 64 + threadIdx_x]) : dl_round_e8m0(0.0f));
+  r[0] = dl_f32_from_e8m0(r[0]) < dl_f32_from_e8m0(r[1]) ? r[0] : r[1];
   p1[blockIdx_x * 64 + threadIdx_x] = (blockIdx_x * 64 + threadIdx_x < 251 ? dl_f32_from_e8m0(p0[blockIdx_x * 64 + threadIdx_x]) : dl_round_e8m0(0.0f)) + (blockIdx_x * 64 + threadIdx_x < 251 ? dl_f32_from_e8m0(r[1]) : dl_round_e8m0(0.0f)) + dl_f32_from_e8m0(r[0]);
 }
