@@ -36,6 +36,7 @@ pub mod products;
 mod reductions;
 mod row_texts;
 mod rows;
+mod shifted;
 mod statistic;
 mod texts;
 mod tuple;

@@ -4,9 +4,9 @@
 //! When: a sum; the axis contiguous in the matrix is reduced; at least one more tensor is read along
 //! it; injective producers (inlined) and an elementwise epilogue or none. On a GPU epilogues may want statistics
 //! of the vector too (reductions over the same axis, as a norm needs); `pieces` then competes.
-//! How on a GPU: a group of lanes strides a row in loads of 16 bytes; several rows per thread share
-//! each load of the vector, which waits in registers or in shared memory; sums meet by shuffles. Statistics are
-//! computed in the same loop, once for all rows of a thread.
+//! How on a GPU: a group of lanes strides a row in loads of 16 bytes (of long rows that begin anywhere two, out of which
+//! `vec_shifted` shifts them); several rows per thread share each load of the vector, which waits in registers or in shared
+//! memory; sums meet by shuffles. Statistics are computed in the same loop, once for all rows of a thread.
 //! How on the CPU: rows in parallel, several rows share each load of the vector.
 //! Declines: `target_kind`, the predicates of [`Reduction::of`], `contiguous_reduction`,
 //! `sum_reducer`, `shared_vector`.
@@ -104,9 +104,11 @@ impl Accepted for Inner {
         let r = &self.0;
         let element = r.element;
         let space = block_fits(space, target, THREADS);
-        let space = vector_fits(space, "vector", element, r.run());
-        let space = registers_fit(space, target, THREADS, 28, |k| {
-            k.get("unroll") * k.get("vector") * (k.get("rows") + (k.get("stage") == 0) as i64)
+        let run = r.run();
+        let space = row_vector_fits(space, "vector", element, run);
+        let space = registers_fit(space, target, THREADS, 28, move |k| {
+            let rows = k.get("rows") * words_of(k.get("vector"), element, run);
+            k.get("unroll") * k.get("vector") * (rows + (k.get("stage") == 0) as i64)
         });
         let space = streams_rows(space, target, r.bytes());
         let step = move |k: &Knobs| k.get("threads") * k.get("unroll") * lanes(k.get("vector"), element);

@@ -3,7 +3,8 @@
 //! When: one sum, product, max, min, argmax or argmin; the axis contiguous in the largest read is
 //! reduced; injective producers (inlined) and elementwise epilogues or none.
 //! How: a group of threads per row strides the row in vectors of 16 bytes, several loads in flight;
-//! the group meets by warp shuffles and one word of shared memory per warp. With `split` above 1,
+//! vectors of long rows that begin anywhere are shifted out of two aligned words (`vec_shifted`). The
+//! group meets by warp shuffles and one word of shared memory per warp. With `split` above 1,
 //! blocks reduce parts of a row into a workspace and the last of them adds the parts (a second launch where the number of
 //! blocks is not known).
 //! Declines: `target_kind`, the predicates of [`Reduction::of`], `contiguous_reduction`, `no_window`,
@@ -45,9 +46,15 @@ impl Accepted for Inner {
         let r = &self.0;
         let (outputs, element) = (r.outputs(), r.element);
         let space = block_fits(space, target, THREADS);
-        let space = vector_fits(space, "vector", element, r.run());
+        let run = r.run();
+        // Comparisons of index and value are what argmax and argmin wait for, not loads.
+        let space = match r.combiner() {
+            Some(_) => row_vector_fits(space, "vector", element, run),
+            None => vector_fits(space, "vector", element, run),
+        };
         let in_flight = |k: &Knobs| k.get("unroll") * k.get("vector");
-        let space = registers_fit(space, target, THREADS, 24, in_flight);
+        let words = move |k: &Knobs| in_flight(k) * words_of(k.get("vector"), element, run);
+        let space = registers_fit(space, target, THREADS, 24, words);
         let space = keeps_busy(space, target, THREADS, r.bytes(), in_flight);
         let step =
             move |k: &Knobs| k.get("threads") * k.get("unroll") * lanes(k.get("vector"), element) * k.get("split");

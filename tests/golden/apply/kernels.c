@@ -432,7 +432,7 @@ static int dl_scaled_sm_90a(const daylight_kernels *kernels, CUstream stream, CU
     { // scaled_k0
         struct { CUdeviceptr a0; CUdeviceptr a1; float a2; } arg = {a, b, s};
         void *args[] = {&arg.a0, &arg.a1, &arg.a2};
-        const unsigned grid[3] = {1, 1, 1}, block[3] = {64, 1, 1};
+        const unsigned grid[3] = {1, 1, 1}, block[3] = {128, 1, 1};
         if ((error = dl_launch_pdl(kernels, 2, grid, block, stream, args)) != 0)
             return error;
     }
@@ -657,7 +657,7 @@ static int dl_total_sm_90a(const daylight_kernels *kernels, CUstream stream, CUd
     { // total_k0
         struct { CUdeviceptr a0; CUdeviceptr a1; CUdeviceptr a2; CUdeviceptr a3; } arg = {a, workspace, b, workspace + (CUdeviceptr)(1024)};
         void *args[] = {&arg.a0, &arg.a1, &arg.a2, &arg.a3};
-        const unsigned grid[3] = {256, 1, 1}, block[3] = {256, 1, 1};
+        const unsigned grid[3] = {256, 1, 1}, block[3] = {512, 1, 1};
         if ((error = dl_launch(kernels, 11, grid, block, stream, args)) != 0)
             return error;
     }
