@@ -112,8 +112,9 @@ pub fn row_vector_fits(space: Space, knob: &'static str, element: DType, run: Op
     wide_loads(space, knob, element, run, true)
 }
 
-/// Elements of a row from which on it is read in words. Of 15 functions of odd rows (H200) the best points with words take 1.03 to
-/// 1.11 times as long as the best without where rows have 777 to 2,047 elements (4), and 0.75 to 1.00 times where they have more.
+/// Elements of a row from which on it may be read in words. The best points with words take 1.03 to 1.11 times as long as the best
+/// without where rows have 777 to 2,047 elements (4 functions of odd rows, H200), 0.93 to 1.17 times with up to 4,095 (11), 0.81
+/// to 1.06 with up to 16,383 (8), and 0.75 to 0.96 with more (19).
 const ROW_IN_WORDS: i64 = 2048;
 
 /// Aligned words that hold a vector of so many bytes: two, out of which the copy variant `vec_shifted` shifts it, where rows of
