@@ -3,6 +3,7 @@
 use super::harness::{self, Case};
 use crate::common::arm::ask;
 use daylight::interp::{self, Mode};
+use daylight::ir::kernel::Program;
 use daylight::rules::{Knobs, Prepared, Space};
 use rand::prelude::*;
 
@@ -212,8 +213,13 @@ def main(Q: T.Buffer(({heads}, {depth}), \"float16\"), K: T.Buffer(({}, {positio
     Case { name: format!("scores-{heads}-{group}-{positions}-{depth}"), text, extents: vec![], length: depth }
 }
 
-/// The points of a rule that `pick` chooses of its legal ones, interpreted and simulated.
-pub fn check_points(case: &Case, rule: &str, id: &str, pick: impl Fn(&Space, &mut StdRng) -> Vec<Knobs>) {
+/// The points of a rule that `pick` chooses of its legal ones, interpreted and simulated; their programs.
+pub fn check_points(
+    case: &Case,
+    rule: &str,
+    id: &str,
+    pick: impl Fn(&Space, &mut StdRng) -> Vec<Knobs>,
+) -> Vec<Program> {
     let func = harness::read(case);
     let input = Prepared::new(&func).unwrap_or_else(|d| panic!("{}: {}", case.name, d.reason.text));
     let target = harness::target(id);
@@ -222,9 +228,8 @@ pub fn check_points(case: &Case, rule: &str, id: &str, pick: impl Fn(&Space, &mu
     let mut want = args.clone();
     interp::run(&func, &mut want, &harness::scalars(&func), Mode::F64).unwrap_or_else(|e| panic!("{}: {e}", case.name));
     let arm = ask(rule, &input, &target).unwrap_or_else(|d| panic!("{}: {d}", case.name));
-    for knobs in pick(&arm.space, &mut rng) {
-        harness::check_point(&arm, case, &input, &target, &knobs, &args, &want);
-    }
+    let check = |knobs: Knobs| harness::check_point(&arm, case, &input, &target, &knobs, &args, &want);
+    pick(&arm.space, &mut rng).into_iter().map(check).collect()
 }
 
 /// The default point of a rule and some random ones.

@@ -1,10 +1,8 @@
 //! Rows of 16-bit floats that begin anywhere, read in aligned words out of which vectors are shifted (`vec_shifted`).
 
-use super::harness::*;
+use super::harness::Case;
+use super::products::check_points;
 use super::texts::{gemv, reduction};
-use crate::common::arm::arm;
-use daylight::interp::{self, Mode};
-use daylight::rules::Prepared;
 use rand::prelude::*;
 
 /// Points of a space.
@@ -12,22 +10,15 @@ const MOST: usize = 8;
 
 /// Points with vectors of 16 bytes, whose kernels shift.
 fn check_shifted(case: &Case, rule: &str) {
-    let func = read(case);
-    let input =
-        Prepared::new(&func).unwrap_or_else(|d| panic!("{}: {}: {}", case.name, d.reason.predicate, d.reason.text));
-    let mut rng = StdRng::seed_from_u64(1);
-    let args = arguments(&func, case, &mut rng);
-    let mut want = args.clone();
-    interp::run(&func, &mut want, &Default::default(), Mode::F64).unwrap_or_else(|e| panic!("{}: {e}", case.name));
-    let target = target("cuda:sm_90a");
-    let arm = arm(rule, &input, &target);
-    let mut all = arm.space.points();
-    all.retain(|k| k.get("vector") == 16);
-    assert!(!all.is_empty(), "{}: no point has vectors", case.name);
-    all.shuffle(&mut rng);
-    for knobs in all.into_iter().take(MOST) {
-        let program = check_point(&arm, case, &input, &target, &knobs, &args, &want).to_string();
-        assert!(program.contains("funnel_shift"), "{} {knobs}:\n{program}", case.name);
+    let programs = check_points(case, rule, "cuda:sm_90a", |space, rng| {
+        let mut all = space.points();
+        all.retain(|k| k.get("vector") == 16);
+        assert!(!all.is_empty(), "{}: no point has vectors", case.name);
+        all.shuffle(rng);
+        all.into_iter().take(MOST).collect()
+    });
+    for program in programs {
+        assert!(program.to_string().contains("funnel_shift"), "{}:\n{program}", case.name);
     }
 }
 

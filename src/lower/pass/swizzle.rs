@@ -40,10 +40,7 @@ const SCALES: [i64; 3] = [TENSOR_LANES, LANES_OF_WARP, 4];
 impl Permutation {
     /// How a matrix lies that warpgroups multiply; `None` where it is too small, or lies as its schedule asks.
     pub fn of_operand(b: &Buffer) -> Option<Permutation> {
-        if !b.is_row_major() {
-            return None;
-        }
-        let [rows, row] = b.shape.iter().map(Expr::as_int).collect::<Option<Vec<i64>>>()?[..] else { return None };
+        let [rows, row] = row_major(b)?;
         let element = b.dtype.bytes() as i64;
         let span = Swizzle::widest_row(row * element)?;
         let part = i64::from(span) / element;
@@ -55,10 +52,7 @@ impl Permutation {
     /// How a matrix of scales lies that is copied to tensor memory; `None` where it is no whole blocks, or lies as its
     /// schedule asks.
     pub fn of_scales(b: &Buffer) -> Option<Permutation> {
-        if !b.is_row_major() {
-            return None;
-        }
-        let [rows, row] = b.shape.iter().map(Expr::as_int).collect::<Option<Vec<i64>>>()?[..] else { return None };
+        let [rows, row] = row_major(b)?;
         let [lines, _, word] = SCALES;
         let whole = b.dtype.bytes() == 1 && rows % lines == 0 && row % word == 0;
         whole.then_some(Permutation::Scales(row))
@@ -112,6 +106,12 @@ impl Permutation {
         let at = before * Expr::i64(rows * row) + number * Expr::i64(rows * part) + line * Expr::i64(part) + within;
         permuted(nest, swizzle, &simplify(&at, &nest.ranges))
     }
+}
+
+/// Rows of a matrix and elements of a row, where they lie one after the other.
+fn row_major(b: &Buffer) -> Option<[i64; 2]> {
+    let shape: Vec<i64> = b.shape.iter().map(Expr::as_int).collect::<Option<_>>()?;
+    shape.try_into().ok().filter(|_| b.is_row_major())
 }
 
 /// Notes how those of these arrays that a statement loads matrices from are to be permuted; with `by_rows` also those
