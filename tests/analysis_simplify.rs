@@ -334,6 +334,12 @@ fn forms_and_multiples() {
     assert_eq!(multiple_of(&(v("x") * c(12) + v("i") * c(8)), &ranges()), 4);
     assert_eq!(multiple_of(&(v("x") * v("n") * c(8)), &ranges()), 8);
     assert_eq!(multiple_of(&c(0), &ranges()), 1 << 32);
+    // where a row of nine begins, less what it is past a vector of eight
+    assert_eq!(multiple_of(&(v("x") * c(9) - rem(v("x") * c(9), c(8))), &ranges()), 8);
+    assert_eq!(multiple_of(&(v("x") * c(9) - rem(v("x"), c(8)) + v("j") * c(4)), &ranges()), 4);
+    assert_eq!(multiple_of(&(v("x") * c(9) - rem(v("x"), c(8)) * c(2)), &ranges()), 1);
+    assert!(prove(&Expr::binary(BinOp::Ge, v("x") * c(9), rem(v("x"), c(8))), &ranges()));
+    assert!(!prove(&Expr::binary(BinOp::Ge, v("x") * c(9), rem(v("x"), c(8)) * c(10)), &ranges()));
     assert_eq!(bounds(&(v("i") - v("i") + v("j")), &ranges()), Some((0, 3)));
     assert_eq!(bounds(&v("x"), &ranges()), None);
 }

@@ -110,7 +110,7 @@ pub fn random_step(func: &PrimFunc, rng: &mut SplitMix) -> Step {
     let buffers: Vec<Name> = func.buffers.iter().map(|b| b.name.clone()).collect();
     let buffer = one(rng, &buffers);
     let scope = [Scope::Local, Scope::Shared, Scope::Global][rng.below(3)].clone();
-    match rng.below(66) {
+    match rng.below(69) {
         0..=5 => Step::Split { at, factors: factors(rng) },
         6 | 7 => Step::Fuse { loops: neighbours(rng, &n.loops) },
         8..=11 => Step::Reorder { loops: neighbours(rng, &n.loops).into_iter().rev().collect() },
@@ -146,6 +146,7 @@ pub fn random_step(func: &PrimFunc, rng: &mut SplitMix) -> Step {
         65 => Step::ShareValue { blocks: vec![block], buffers: vec![buffer], scope },
         60..=62 => merged_loops(func, rng),
         63 | 64 => replicated(func, rng),
+        66..=68 => Step::AlignLoop { at, buffer, lanes: 1 << (1 + rng.below(3)) },
         _ => layout(rng, &n),
     }
 }

@@ -101,6 +101,9 @@ steps! {
     Unroll = loops::unroll(at: Name);
     /// Attaches `key = value` to a loop or a block, or changes the value: `annotate(i0, "min_blocks", 4)`.
     Annotate = loops::annotate(at: Name, key: String, value: AttrValue);
+    /// Counts a loop along a tensor from the last element before it at which `lanes` of its elements are aligned:
+    /// `align_loop(i1, p0, 8)`.
+    AlignLoop = loops::align_loop(at: Name, buffer: Name, lanes: i64);
     /// Puts a loop of extent 1 around a loop or a block and returns it: `add_unit_loop(b0)`.
     AddUnitLoop = loops::add_unit_loop(at: Name) -> Name;
     /// Computes once what several blocks compute alike: the loads of one element of `buffer`, or with `None`

@@ -57,9 +57,10 @@ fn linear_coeff(p: &Poly, atom: &Atom) -> Option<Poly> {
 fn upper_limits(e: &Expr, r: &Ranges) -> Vec<Poly> {
     let limits = match e.kind() {
         ExprKind::Var { name, .. } => vec![r.below(name).and_then(Poly::of).and_then(|p| p.add_const(-1))],
-        ExprKind::Binary { op: BinOp::FloorMod, b, .. } => {
+        ExprKind::Binary { op: BinOp::FloorMod, a, b } => {
             let d = Poly::of(b).filter(|d| d.interval(r).lo >= 1);
-            vec![d.and_then(|d| d.add_const(-1))]
+            let whole = Poly::of(a).filter(|a| d.is_some() && a.interval(r).lo >= 0);
+            vec![d.and_then(|d| d.add_const(-1)), whole]
         }
         ExprKind::Binary { op: BinOp::Min, a, b } => vec![Poly::of(a), Poly::of(b)],
         _ => vec![],

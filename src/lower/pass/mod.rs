@@ -21,6 +21,7 @@ pub mod last_step;
 pub mod launches;
 pub mod lets;
 pub mod lift_loads;
+mod loop_partition;
 pub mod pin;
 pub mod pipeline;
 pub mod plain_loops;
@@ -107,6 +108,7 @@ pub const PASSES: &[Pass] = &[
     row("dispatch", PROGRAM, Fallible(tiles::run), "tile calls carried out by the variants that are chosen"),
     row("flat_buffers", ALL, Plain(flatten::buffers), "one dimension per buffer"),
     row("uniform_guards", ALL, Plain(guards::uniform), "conditions free of loops that do not change them"),
+    row("loop_partition", CUDA, Plain(loop_partition::run), "unrolled loops cut where conditions change"),
     row("whole_tiles", CUDA, Plain(whole_tiles::run), "blocks whose tile is inside a tensor without conditions"),
     row("vectorize", SCHEDULED, Plain(vectorize::run), "vector copies, vector loops of the CPU"),
     row("unroll", ALL, Fallible(unroll::run), "which loops are unrolled"),

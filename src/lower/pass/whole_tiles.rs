@@ -1,8 +1,9 @@
 //! Gives the blocks whose tile lies inside a tensor statements without conditions.
 //!
 //! Where the size of a tensor is no multiple of a vector, the condition on each element keeps a copy from being one of
-//! vectors, though it fails in the last block only. Statements with such a copy are written twice: without conditions under
-//! the condition that the last element of the block's tile is inside, and as they were. Registers of the second are its own.
+//! vectors, though it fails in the last block only. Statements with such a copy that is one of vectors without it are written
+//! twice: without conditions under the condition that the last element of the block's tile is inside, and as they were.
+//! Registers of the second are its own.
 //!
 //! before: `vector v < 8 { if blockIdx.x * 2048 + threadIdx.x * 8 + v < n { r[v] = p0[...] } }`
 //! after:  `if blockIdx.x * 2048 + 2047 < n { vector v < 8 { r[v] = p0[...] } } else { ... }`
@@ -14,7 +15,7 @@ use super::vectorize::as_copy;
 use crate::analysis::prove;
 use crate::ir::device::{DFor, DKind, DStmt, all_of, conjuncts, guarded, only_guarded};
 use crate::ir::instr::Access;
-use crate::ir::{Buffer, Expr, Name};
+use crate::ir::{BinOp, Buffer, Expr, ExprKind, Name};
 use crate::lower::fact::redirect;
 use crate::lower::fact::replicated::loads;
 use crate::lower::nest::{Nest, THREADS};
@@ -51,8 +52,8 @@ fn stands_apart(nest: &Nest, s: &DStmt) -> bool {
     matches!(s, DStmt::Barrier(_) | DStmt::Let { .. } | DStmt::Var { .. }) || touches_part(nest, s, Access::Write)
 }
 
-/// True where a loop copies adjacent elements, each under a condition of its own.
-fn has_partial_copy(nest: &mut Nest, body: &[DStmt]) -> bool {
+/// How many loops copy adjacent elements, each under a condition of its own.
+fn partial_copies(nest: &mut Nest, body: &[DStmt]) -> usize {
     let mut found = vec![];
     let mut note = |s: &DStmt| {
         if let DStmt::For(l) = s
@@ -65,14 +66,29 @@ fn has_partial_copy(nest: &mut Nest, body: &[DStmt]) -> bool {
     };
     body.iter().for_each(|s| s.visit(&mut note));
     let decisions = nest.decisions.len();
-    let any = found.iter().any(|l| as_copy(nest, l).is_some());
+    let copies = found.iter().filter(|l| as_copy(nest, l).is_some()).count();
     nest.decisions.truncate(decisions);
-    any
+    copies
 }
 
 fn split(nest: &mut Nest, everywhere: &BTreeMap<Name, usize>, body: Vec<DStmt>) -> Vec<DStmt> {
-    let whole = if has_partial_copy(nest, &body) { apart(nest, everywhere, &body, &|_| true) } else { None };
+    let often = |cond: &Expr| !conjuncts(cond).iter().any(is_rare);
+    let copies = partial_copies(nest, &body);
+    if copies == 0 {
+        return body;
+    }
+    // Conditions may be left on all of them: the first vector of a row that begins anywhere is whole in no tile.
+    let then = Whole { nest, loops: vec![], conds: vec![] }.statements(body.clone());
+    let pays = partial_copies(nest, &then) < copies;
+    let whole = if pays { apart(nest, everywhere, &body, &often) } else { None };
     whole.map_or(body, |s| vec![s])
+}
+
+/// True for a condition that half of all remainders do not meet, or more: of rows that begin anywhere few begin at a vector.
+fn is_rare(cond: &Expr) -> bool {
+    let ExprKind::Binary { op: BinOp::Lt, a, b } = cond.kind() else { return false };
+    let ExprKind::Binary { op: BinOp::FloorMod, b: modulus, .. } = a.kind() else { return false };
+    modulus.as_int().zip(b.as_int()).is_some_and(|(m, n)| 2 * n <= m)
 }
 
 /// Statements without conditions under one that their tile is whole, which has to be as `asks` says, and else as they are.

@@ -155,12 +155,19 @@ impl Sizes {
             Place::Registers | Place::Functions | Place::Nowhere => return None,
         };
         let left = registers_left(self.regs, k.get("threads") * k.get("rows"), k.get("min_blocks")) - row;
-        let each = Some(Sizes::registers(width, &self.shared, width)).filter(|n| *n > 0)?;
+        let each = Some(self.shared_registers(width)).filter(|n| *n > 0)?;
         if (left - enough) / each >= all {
             return None;
         }
         let most = ((left - BESIDE_ROW) / each).max(1);
         (1..all).rev().find(|n| all % n == 0 && *n <= most)
+    }
+
+    /// Registers of a vector of each tensor that all rows share: three times as many where these are shifted out of two words, since
+    /// rows begin within them.
+    fn shared_registers(&self, width: i64) -> i64 {
+        let words = |b: &i64| if self.columns % width != 0 && *b < 4 { 3 } else { 1 };
+        self.shared.iter().map(|b| words(b) * Sizes::registers(width, &[*b], width)).sum()
     }
 
     /// Registers of `n` elements in vectors of `lanes`: a word each where they are loaded one by one.

@@ -6,7 +6,8 @@
 //! How: one launch. A group of threads has a row (or several rows share a block); the row stays in
 //! registers, in shared memory, or is read again for each pass; a reduction is a partial result per
 //! thread, and a combination across the group whose result every thread has. A row that is long, or one of
-//! few, may be shared out over the blocks of a cluster.
+//! few, may be shared out over the blocks of a cluster. Rows in registers that no vector divides are counted
+//! from where a vector begins (`align_loop`).
 //! Declines: `target_kind`, the predicates of [`Rows::of`], `one_nest`, `staged_result`.
 //!
 //! ```text
@@ -30,7 +31,7 @@
 use super::online;
 use super::outline::{Sizes, launch};
 use super::room::*;
-use crate::analysis::Decline;
+use crate::analysis::{Access, Decline, Facts};
 use crate::ir::TileOp;
 use crate::rules::find::rows::{Role, Rows};
 use crate::rules::find::shape::find_block;
@@ -82,7 +83,8 @@ impl Accepted for General {
         let (element, run) = (r.dominant().dtype, r.dominant().run);
         let bytes: i64 = r.kept_bytes().iter().sum();
         let space = block_fits(space, target, &["threads", "rows"]);
-        let space = vector_fits(space, "vector", element, Some(run));
+        let peeled = move |k: &Knobs| run % 2 != 0 && kept_in_registers(k) && k.get("vector") == 16;
+        let space = vector_fits_or(space, "vector", element, Some(run), peeled);
         let loads = move |k: &Knobs| match k.get("row") {
             REREAD => k.get("unroll"),
             _ => 1,
@@ -153,7 +155,9 @@ impl Accepted for General {
         let lanes = lanes(k.get("vector"), self.r.dominant().dtype);
         let (threads, cluster) = (k.get("threads"), cluster(k));
         let together = self.sizes.as_ref().and_then(|s| s.together(place(k), cluster, k));
-        let plan = Plan { knobs: k, threads, cluster, lanes, row: k.get("row"), together };
+        let row = k.get("row");
+        let aligned = kept_in_registers(k) && self.r.dominant().run % lanes != 0;
+        let plan = Plan { knobs: k, threads, cluster, lanes, row, aligned, together };
         build(s, &self.r, self.pair.as_ref().filter(|_| k.get("online") == 1), &plan)
     }
 
@@ -216,6 +220,8 @@ struct Plan<'k> {
     cluster: i64,
     lanes: i64,
     row: i64,
+    /// Rows are counted from where a vector begins.
+    aligned: bool,
     /// Vectors of a thread for which the last pass loads together what all rows share, where these are not all.
     together: Option<i64>,
 }
@@ -339,6 +345,9 @@ impl Plan<'_> {
     /// Splits the columns over passes, loads in flight, threads and lanes, and binds rows and threads;
     /// gives `[ko, ku, kt, kv]`, of which `ko` is `ku` where the row is kept.
     fn thread_loops(&self, s: &mut Schedule, b: &Name, grid: &Name, column: &Name) -> Result<[Name; 4], ScheduleError> {
+        if self.aligned {
+            self.align(s, b, column)?;
+        }
         let row: Vec<Name> = loops_below(s, b, grid).into_iter().filter(|l| l != column).collect();
         let (threads, lanes) = (Some(self.threads * self.cluster), Some(self.lanes));
         let [ko, ku, kt, kv] = if self.row == REREAD {
@@ -358,6 +367,17 @@ impl Plan<'_> {
             s.bind(l, ThreadTag::ThreadY)?;
         }
         Ok([ko, ku, kt, kv])
+    }
+
+    /// Counts the columns of a block from where a vector of the row begins.
+    fn align(&self, s: &mut Schedule, b: &Name, column: &Name) -> Done {
+        let facts = Facts::of(s.func());
+        let Some(block) = facts.block(b) else { return Ok(()) };
+        let along = |a: &&Access| a.count_iters(&find_block(s.func(), b)) > 1;
+        match block.reads.iter().chain(&block.writes).find(along).map(|a| a.buffer.clone()) {
+            Some(buffer) => s.align_loop(column, &buffer, self.lanes),
+            None => Ok(()),
+        }
     }
 
     /// A partial result per thread, then one across the group.

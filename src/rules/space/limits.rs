@@ -104,12 +104,12 @@ pub fn registers_fit(
 /// Vector accesses of `knob` bytes hold whole elements and divide a contiguous run of `run` elements.
 /// Only the widest that do, and half of them, are searched: narrower ones cost instructions and gain nothing.
 pub fn vector_fits(space: Space, knob: &'static str, element: DType, run: Option<i64>) -> Space {
-    wide_loads(space, knob, element, run, false)
+    vector_fits_or(space, knob, element, run, |_| false)
 }
 
 /// [`vector_fits`] for values that go to registers, of rows that may be read in words.
 pub fn row_vector_fits(space: Space, knob: &'static str, element: DType, run: Option<i64>) -> Space {
-    wide_loads(space, knob, element, run, true)
+    vector_fits_or(space, knob, element, run, move |k| words_of(k.get(knob), element, run) > 1)
 }
 
 /// Elements of a row from which on it may be read in words. The best points with words take 1.03 to 1.11 times as long as the best
@@ -124,11 +124,18 @@ pub fn words_of(bytes: i64, element: DType, run: Option<i64>) -> i64 {
     if halves && run.is_some_and(|n| n % 4 != 0 && n >= ROW_IN_WORDS) { 2 } else { 1 }
 }
 
-fn wide_loads(space: Space, knob: &'static str, element: DType, run: Option<i64>, in_words: bool) -> Space {
+/// [`vector_fits`], where other points may have vectors that do not divide the run, `also`.
+pub fn vector_fits_or(
+    space: Space,
+    knob: &'static str,
+    element: DType,
+    run: Option<i64>,
+    also: impl At<bool>,
+) -> Space {
     let values = space.knob(knob).map_or(&[][..], |k| &k.values);
     let widest = values.iter().copied().filter(|v| vector_fit(*v, element, run).is_ok()).max().unwrap_or(0);
     let fits = move |k: &Knobs| match k.get(knob) {
-        bytes if in_words && words_of(bytes, element, run) > 1 => Ok(()),
+        _ if also(k) => Ok(()),
         bytes => vector_fit(bytes, element, run),
     };
     space.require("vector_alignment", fits).prefer("wide_loads", move |k| match k.get(knob) {

@@ -236,7 +236,8 @@ fn multiple(e: &Expr, ranges: &Ranges) -> i64 {
     }
 }
 
-fn gcd(a: i64, b: i64) -> i64 {
+/// The greatest common divisor.
+pub fn gcd(a: i64, b: i64) -> i64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 

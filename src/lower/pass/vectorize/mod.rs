@@ -14,7 +14,9 @@ use super::guards::{for_all, free_of};
 use crate::analysis::{linear, prove, simplify};
 use crate::ir::device::{DFor, DKind, DStmt, all_of, conjuncts, guarded, index_var, only_guarded};
 use crate::ir::kernel::CacheHint;
-use crate::ir::{AttrValue, ExecScope, Expr, ExprKind, Name, Scope, Tile, TileArg, TileCall, TileOp};
+use crate::ir::{
+    AttrValue, BinOp, ExecScope, Expr, ExprKind, Name, PrimFunc, Scope, Stmt, Tile, TileArg, TileCall, TileOp,
+};
 use crate::lower::nest::Nest;
 
 /// Rewrites every vectorised loop.
@@ -49,11 +51,38 @@ fn cuda(nest: &mut Nest, mut l: DFor) -> Vec<DStmt> {
 fn partial(nest: &mut Nest, l: &DFor) -> Option<Vec<DStmt>> {
     let (cond, then) = only_guarded(&l.body)?;
     let one = [(l.var.clone(), l.extent.as_int()?)];
-    let all = conjuncts(cond).into_iter().map(|c| for_all(&nest.ranges, &c, &one));
-    let whole = all_of(all.collect::<Option<Vec<_>>>()?)?;
-    let then = as_copy(nest, &l.with_body(then.to_vec()))?;
+    let copy = l.with_body(then.to_vec());
+    let whole = match all_there(nest, cond, &copy) {
+        Some(whole) => whole,
+        None => conjuncts(cond).into_iter().map(|c| for_all(&nest.ranges, &c, &one)).collect::<Option<Vec<_>>>()?,
+    };
+    let then = as_copy(nest, &copy)?;
+    let Some(whole) = all_of(whole) else { return Some(then) };
     let otherwise = vec![DStmt::For(DFor { kind: DKind::Unrolled, ..l.clone() })];
     Some(vec![DStmt::If { cond: whole, then, otherwise }])
+}
+
+/// The conditions under which a copy into registers may be one of vectors although some of its elements are not wanted: that
+/// the tensor has them all. What nothing else writes, nobody reads where it was not to be written. `None` for other copies.
+fn all_there(nest: &Nest, cond: &Expr, l: &DFor) -> Option<Vec<Expr>> {
+    let copy = plain_copy(nest, l)?;
+    let own = nest.is_local(&copy.dst.0) && stores(nest.func, &copy.dst.0) == 1;
+    let input = nest.func.is_param(&copy.src.0) && stores(nest.func, &copy.src.0) == 0;
+    let (first, len) = (&copy.src.1, nest.buffers.get(&copy.src.0).filter(|_| own && input)?.len()?);
+    let there = [
+        Expr::binary(BinOp::Ge, first.clone(), Expr::i64(0)),
+        Expr::binary(BinOp::Le, first.clone(), Expr::i64(len - copy.len)),
+    ];
+    let others = conjuncts(cond).into_iter().filter(|c| !c.uses_var(&l.var));
+    let all = others.chain(there).map(|c| simplify(&c, &nest.ranges));
+    Some(all.filter(|c| !prove(c, &nest.ranges)).collect())
+}
+
+/// Stores to a buffer in the text of a function.
+fn stores(func: &PrimFunc, name: &Name) -> usize {
+    let mut found = 0;
+    func.visit(&mut |s| found += usize::from(matches!(s, Stmt::Store { buffer, .. } if buffer == name)));
+    found
 }
 
 /// The vector copies that a loop amounts to, if it only copies adjacent elements and they are aligned:

@@ -1,6 +1,7 @@
 //! Primitives on loops: their extents, order, kind and annotations.
 
 pub mod add_unit_loop;
+pub mod align_loop;
 pub mod annotate;
 pub mod bind;
 pub mod fuse;
