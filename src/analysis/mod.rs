@@ -33,6 +33,7 @@ pub use arith::bounds::interval;
 pub use arith::factors::{factors, has_values_of, narrow, source_of, with_factor};
 pub use arith::interval::Interval;
 pub use arith::modular::multiple_of;
+pub use arith::poly::gcd;
 pub use arith::ranges::Ranges;
 pub use arith::simplify::{bounds, prove, simplify};
 pub use blocked::Blocked;

@@ -1,7 +1,7 @@
 //! Which elements of its parameters a function touches.
 
 use super::walk::leaves;
-use super::{Interval, Ranges, interval, roles};
+use super::{Interval, Ranges, gcd, interval, roles};
 use crate::ir::{BinOp, Block, Buffer, Expr, ExprKind, Name, Param, PrimFunc, Role, Stmt};
 
 /// Indices of a dimension: `lo`, `lo + step`, ... up to `hi`. A single one has step 0.
@@ -230,8 +230,4 @@ fn cut(parts: &[&Bounds], k: usize) -> u64 {
         (w[1] - w[0]) as u64 * cut(&inside, k + 1)
     };
     ends.windows(2).map(slab).sum()
-}
-
-fn gcd(a: i64, b: i64) -> i64 {
-    if b == 0 { a.abs() } else { gcd(b, a % b) }
 }

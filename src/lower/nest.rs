@@ -6,8 +6,8 @@ use super::pass::Way;
 use super::pass::finish::used_buffers;
 use super::pass::join::Share;
 use super::pass::swizzle::Permutation;
-use crate::analysis::Ranges;
-use crate::ir::device::{DStmt, index_var};
+use crate::analysis::{Ranges, simplify};
+use crate::ir::device::{DStmt, index_var, map_list};
 use crate::ir::{Buffer, DType, DeviceLaunch, Expr, ExprKind, Mark, Name, PrimFunc, Scope, TensorMap, ThreadTag};
 use crate::target::{Kind, Target};
 use crate::tile::Decision;
@@ -172,6 +172,12 @@ impl<'a> Nest<'a> {
     /// A name that nothing has: `stem`, else `stem_1`, `stem_2`, ...
     pub fn fresh(&mut self, stem: &str) -> Name {
         fresh_name(&mut self.taken, stem)
+    }
+
+    /// Statements with a value in place of a variable.
+    pub fn with_value(&self, body: &[DStmt], var: &Name, value: &Expr) -> Vec<DStmt> {
+        let at = |n: &Name| (n == var).then(|| value.clone());
+        map_list(body, &mut |e| if e.uses_var(var) { simplify(&e.subst(&at), &self.ranges) } else { e.clone() })
     }
 
     /// A loop variable over `[0, extent)`.

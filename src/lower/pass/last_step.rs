@@ -14,8 +14,7 @@
 use super::batch::uses;
 use super::guards::uniform;
 use super::whole_tiles::{apart, with_own_registers};
-use crate::analysis::simplify;
-use crate::ir::device::{DFor, DKind, DStmt, map_list};
+use crate::ir::device::{DFor, DKind, DStmt};
 use crate::ir::{Expr, Name};
 use crate::lower::nest::Nest;
 use std::collections::BTreeMap;
@@ -68,10 +67,8 @@ fn last_apart(nest: &mut Nest, everywhere: &BTreeMap<Name, usize>, l: DFor, step
         nest.ranges.set(l.var.clone(), 0, steps - 1);
         return vec![DStmt::For(l)];
     }
-    let at_end = |n: &Name| (*n == l.var).then(|| Expr::i64(steps - 1));
-    let last = map_list(&with_own_registers(nest, everywhere, &l.body), &mut |e| {
-        if e.uses_var(&l.var) { simplify(&e.subst(&at_end), &nest.ranges) } else { e.clone() }
-    });
+    let last = with_own_registers(nest, everywhere, &l.body);
+    let last = nest.with_value(&last, &l.var, &Expr::i64(steps - 1));
     let mut out = vec![DStmt::For(DFor { extent: Expr::i64(steps - 1), ..l.with_body(first) })];
     out.extend(uniform(nest, last));
     out
@@ -79,7 +76,7 @@ fn last_apart(nest: &mut Nest, everywhere: &BTreeMap<Name, usize>, l: DFor, step
 
 /// A step without conditions where it is whole, and as it was where it is not.
 fn whole_apart(nest: &mut Nest, everywhere: &BTreeMap<Name, usize>, l: DFor) -> DFor {
-    let step = apart(nest, everywhere, &l.body, &|cond| cond.uses_var(&l.var));
+    let step = apart(nest, everywhere, &l.body, |_, cond, _| cond.uses_var(&l.var));
     step.map_or_else(|| l.clone(), |s| l.with_body(vec![s]))
 }
 

@@ -7,9 +7,9 @@
 //! after:  `unroll i < 1 { if s <= threadIdx.x { ... } }; unroll i < 3 { ... }; unroll i < 1 { if threadIdx.x < s + 3 { ... } }`
 
 use super::guards::{for_all, uniform};
-use crate::analysis::{prove, simplify};
-use crate::ir::device::{DFor, DKind, DStmt, all_of, conjuncts, index_var, map_list, map_stmts};
-use crate::ir::{Expr, ExprKind, Name};
+use crate::analysis::prove;
+use crate::ir::device::{DFor, DKind, DStmt, all_of, conjuncts, index_var, map_stmts};
+use crate::ir::{Expr, ExprKind};
 use crate::lower::nest::Nest;
 
 /// Cuts outer loops before those in them.
@@ -40,13 +40,8 @@ fn parts(nest: &mut Nest, l: &DFor) -> Option<Vec<DStmt>> {
 
 /// So many iterations of a loop, from one on.
 fn part(nest: &mut Nest, l: &DFor, from: i64, n: i64) -> DStmt {
-    let var = nest.fresh(l.var.as_str());
-    nest.ranges.set(var.clone(), 0, n - 1);
-    let own = index_var(&var) + Expr::i64(from);
-    let at = |v: &Name| (*v == l.var).then(|| own.clone());
-    let body = map_list(&l.body, &mut |e| {
-        if e.uses_var(&l.var) { simplify(&e.subst(&at), &nest.ranges) } else { e.clone() }
-    });
+    let var = nest.loop_var(l.var.as_str(), n);
+    let body = nest.with_value(&l.body, &l.var, &(index_var(&var) + Expr::i64(from)));
     let body = uniform(nest, body);
     let body = if n == 1 { whole_apart(nest, body) } else { body };
     DStmt::For(DFor { var, extent: Expr::i64(n), ..l.with_body(body) })

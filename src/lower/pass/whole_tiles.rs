@@ -72,16 +72,15 @@ fn partial_copies(nest: &mut Nest, body: &[DStmt]) -> usize {
 }
 
 fn split(nest: &mut Nest, everywhere: &BTreeMap<Name, usize>, body: Vec<DStmt>) -> Vec<DStmt> {
-    let often = |cond: &Expr| !conjuncts(cond).iter().any(is_rare);
     let copies = partial_copies(nest, &body);
     if copies == 0 {
         return body;
     }
     // Conditions may be left on all of them: the first vector of a row that begins anywhere is whole in no tile.
-    let then = Whole { nest, loops: vec![], conds: vec![] }.statements(body.clone());
-    let pays = partial_copies(nest, &then) < copies;
-    let whole = if pays { apart(nest, everywhere, &body, &often) } else { None };
-    whole.map_or(body, |s| vec![s])
+    let pays = |nest: &mut Nest, cond: &Expr, then: &[DStmt]| {
+        !conjuncts(cond).iter().any(is_rare) && partial_copies(nest, then) < copies
+    };
+    apart(nest, everywhere, &body, pays).map_or(body, |s| vec![s])
 }
 
 /// True for a condition that half of all remainders do not meet, or more: of rows that begin anywhere few begin at a vector.
@@ -91,18 +90,18 @@ fn is_rare(cond: &Expr) -> bool {
     modulus.as_int().zip(b.as_int()).is_some_and(|(m, n)| 2 * n <= m)
 }
 
-/// Statements without conditions under one that their tile is whole, which has to be as `asks` says, and else as they are.
-/// `None` where no such condition tells.
+/// Statements without conditions under one that their tile is whole, and else as they are. `None` where no such condition tells,
+/// and where it does not pay, given the condition and the statements without the others.
 pub(super) fn apart(
     nest: &mut Nest,
     everywhere: &BTreeMap<Name, usize>,
     body: &[DStmt],
-    asks: &dyn Fn(&Expr) -> bool,
+    pays: impl FnOnce(&mut Nest, &Expr, &[DStmt]) -> bool,
 ) -> Option<DStmt> {
     let mut whole = Whole { nest, loops: vec![], conds: vec![] };
     let then = whole.statements(body.to_vec());
-    let cond = all_of(whole.conds).filter(asks)?;
-    Some(DStmt::If { cond, then, otherwise: with_own_registers(nest, everywhere, body) })
+    let cond = all_of(whole.conds)?;
+    pays(nest, &cond, &then).then(|| DStmt::If { cond, then, otherwise: with_own_registers(nest, everywhere, body) })
 }
 
 /// Statements in a block, or a step of a loop, whose tile is whole.

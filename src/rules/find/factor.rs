@@ -1,6 +1,6 @@
 //! One factor of a product: its value, and along which axis it lies in memory.
 
-use crate::analysis::{Access, Ranges, linear, multiple_of, narrow, source_of};
+use crate::analysis::{Access, Ranges, gcd, linear, multiple_of, narrow, source_of};
 use crate::ir::{DType, Expr, ExprKind, IterVar, Name, PrimFunc};
 use crate::schedule::Operand;
 
@@ -175,9 +175,4 @@ fn strides(offset: &Expr, class: &[IterVar], ranges: &Ranges) -> Option<Vec<Name
     }
     keyed.sort_by_key(|(n, _)| std::cmp::Reverse(*n));
     Some(keyed.into_iter().map(|(_, v)| v).collect())
-}
-
-/// The greatest common divisor.
-pub fn gcd(a: i64, b: i64) -> i64 {
-    if b == 0 { a.abs() } else { gcd(b, a % b) }
 }

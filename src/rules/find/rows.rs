@@ -7,9 +7,8 @@
 //! Declines: `Rows::of`: `reductions`, `several_blocks`, `known_reducer`, `reduction_axis`, `row_wise`, `same_axes`,
 //! `contiguous_reduction`.
 
-use super::factor::gcd;
 use super::shape::find_block;
-use crate::analysis::{Access, BlockFacts, Combiner, Decline, Facts, linear, multiple_of, simplify};
+use crate::analysis::{Access, BlockFacts, Combiner, Decline, Facts, gcd, linear, multiple_of, simplify};
 use crate::ir::{Buffer, DType, Expr, IterKind, IterVar, Name, PrimFunc, Scope};
 use crate::rules::Ask;
 use crate::rules::parts::output;

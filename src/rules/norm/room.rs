@@ -2,7 +2,7 @@
 //! blocks a multiprocessor keeps.
 
 use super::outline::{Place, STATE, Sizes};
-use crate::rules::find::factor::gcd;
+use crate::analysis::gcd;
 use crate::rules::find::rows::Rows;
 use crate::rules::parts::*;
 
@@ -94,7 +94,7 @@ pub(super) fn cluster_fits(space: Space, r: &Rows, target: &Target, element: DTy
 /// Several rows for each warp, where they are short and stay in registers, and so more of them in a block.
 pub(super) fn short_rows(space: Space, columns: Option<i64>, element: DType, warp: i64) -> Space {
     space.prefer("short_rows", move |k| {
-        let (few, kept) = (group(k) < warp, [KEPT, REGISTERS].contains(&k.get("row")));
+        let (few, kept) = (group(k) < warp, kept_in_registers(k));
         match columns.map(|n| vectors_of(n, k, element)) {
             _ if !few && k.get("rows") <= WARP_ROWS => Ok(()),
             _ if !few => Err(format!("{} rows of whole warps in a block", k.get("rows"))),

@@ -373,7 +373,8 @@ impl Plan<'_> {
     fn align(&self, s: &mut Schedule, b: &Name, column: &Name) -> Done {
         let facts = Facts::of(s.func());
         let Some(block) = facts.block(b) else { return Ok(()) };
-        let along = |a: &&Access| a.count_iters(&find_block(s.func(), b)) > 1;
+        let iters = find_block(s.func(), b);
+        let along = |a: &&Access| a.count_iters(&iters) > 1;
         match block.reads.iter().chain(&block.writes).find(along).map(|a| a.buffer.clone()) {
             Some(buffer) => s.align_loop(column, &buffer, self.lanes),
             None => Ok(()),

@@ -5,7 +5,7 @@
 //! ko*32 + kt*4 + kv    with kv in [0, 4) running    ->    [ko*32 + kt*4, ko*32 + kt*4 + 3]
 //! ```
 
-use crate::analysis::{self, Ranges};
+use crate::analysis::{self, Ranges, gcd};
 use crate::ir::{BinOp, DType, Expr, ExprKind, Name};
 use std::collections::BTreeMap;
 
@@ -234,11 +234,6 @@ fn multiple(e: &Expr, ranges: &Ranges) -> i64 {
         Some(value) => value.abs(),
         None => analysis::multiple_of(&e, ranges),
     }
-}
-
-/// The greatest common divisor.
-pub fn gcd(a: i64, b: i64) -> i64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 fn non_negative(e: &Expr, ranges: &Ranges) -> bool {

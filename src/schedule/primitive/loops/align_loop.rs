@@ -22,10 +22,9 @@
 //! Effect: the loop counts from there, whole vectors. A block that computes elements is guarded; a reduction takes what
 //! changes nothing from iterations outside of the row, so that its first iteration, in which it begins, is always one.
 
-use crate::analysis::{self, Ranges};
+use crate::analysis::{self, Ranges, gcd};
 use crate::ir::{BinOp, Block, Expr, ExprKind, IterKind, IterVar, Name};
 use crate::schedule::help::reducer::Reducer;
-use crate::schedule::help::span::gcd;
 use crate::schedule::help::{checks, guards, regions, scope, tree};
 use crate::schedule::{Draft, Failure};
 
