@@ -75,13 +75,22 @@ impl Dots {
             let nr = if columns == Some(1) { 1 } else { k.get("columns") };
             let block = [
                 even(of_block, of_block, mr),
-                even(columns.unwrap_or(k.get("block_columns")), k.get("block_columns"), nr),
-                even(depth.unwrap_or(k.get("block_depth")), k.get("block_depth"), lanes),
+                part(columns.unwrap_or(k.get("block_columns")), k.get("block_columns"), nr),
+                part(depth.unwrap_or(k.get("block_depth")), k.get("block_depth"), lanes),
             ];
             let divides = |n: Option<i64>, by: i64| n.is_some_and(|n| n % by == 0);
             Dots { lanes, tile: [mr, nr], block, whole: divides(columns, block[1]) && divides(depth, block[2]) }
         }
     }
+}
+
+/// The size of parts of `extent`, whole units each and none above `most`: the largest that divides it, so that the matrix is read
+/// where it lies, or that of equal parts, the last one padded, where only parts of less than an eighth of `most` divide it.
+fn part(extent: i64, most: i64, unit: i64) -> i64 {
+    let units = most.min(extent) / unit;
+    let divides = |n: &i64| extent % (n * unit) == 0;
+    let fit = (most / unit / 8).max(1)..=units;
+    fit.rev().find(divides).map_or_else(|| even(extent, most, unit), |n| n * unit)
 }
 
 fn few_rows(ask: &Ask) -> Answer {
@@ -177,4 +186,27 @@ fn nest(s: &mut Schedule, e: &Einsum, t: &Dots) -> Result<[Name; 3], ScheduleErr
     let sums = output(s, &by_lane);
     s.set_scope(&sums, Scope::Local)?;
     Ok([task, ko, jt])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_divide_where_they_can() {
+        let cases = [
+            ([4096, 64, 4], 64),
+            ([11936, 64, 4], 32),
+            ([3112, 64, 4], 8),
+            ([13760, 1024, 16], 688),
+            ([40, 64, 4], 40),
+            // No eighth of 64 divides these: equal parts, the last one padded.
+            ([3109, 64, 4], 64),
+            ([2133, 4096, 16], 2144),
+            ([3, 64, 4], 4),
+        ];
+        for ([extent, most, unit], want) in cases {
+            assert_eq!(part(extent, most, unit), want, "{extent} in parts of up to {most}, units of {unit}");
+        }
+    }
 }
