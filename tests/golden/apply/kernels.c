@@ -190,7 +190,7 @@ static const struct dl_module dl_modules[DL_MODULES] = {
 };
 
 static const struct dl_function dl_functions[DL_FUNCTIONS] = {
-    {0, "product_k0", 163936},
+    {0, "product_k0", 184416},
     {1, "product_k0", 163840},
     {2, "scaled_k0", 0},
     {3, "scaled_k0", 0},
@@ -360,11 +360,11 @@ static int dl_product_2_sm_90a(const daylight_kernels *kernels, CUstream stream,
     { // product_k0
         static const struct dl_tiles maps[] = {
             {1 /* DATA_TYPE_UINT16 */, 2, {2048ULL, 1024ULL}, {4096ULL}, {64U, 64U}, {1U, 1U}, 3 /* SWIZZLE_128B */, 2 /* L2_PROMOTION_L2_128B */},
-            {1 /* DATA_TYPE_UINT16 */, 2, {1536ULL, 2048ULL}, {3072ULL}, {64U, 64U}, {1U, 1U}, 3 /* SWIZZLE_128B */, 2 /* L2_PROMOTION_L2_128B */},
+            {1 /* DATA_TYPE_UINT16 */, 2, {1536ULL, 2048ULL}, {3072ULL}, {32U, 64U}, {1U, 1U}, 2 /* SWIZZLE_64B */, 2 /* L2_PROMOTION_L2_128B */},
         };
         struct { CUdeviceptr a0; CUdeviceptr a1; CUdeviceptr a2; struct dl_tensor_map a3; struct dl_tensor_map a4; } arg = {a, b, o, {{0}}, {{0}}};
         void *args[] = {&arg.a0, &arg.a1, &arg.a2, &arg.a3, &arg.a4};
-        const unsigned grid[3] = {128, 1, 1}, block[3] = {256, 1, 1};
+        const unsigned grid[3] = {112, 1, 1}, block[3] = {256, 1, 1};
         if ((error = dl_encode(kernels, &arg.a3, a, &maps[0])) != 0)
             return error;
         if ((error = dl_encode(kernels, &arg.a4, b, &maps[1])) != 0)

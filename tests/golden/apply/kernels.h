@@ -44,7 +44,7 @@ size_t kernels_product_2_workspace_bytes(const daylight_kernels *kernels);
 // - `b`: in, float16[2048, 1536]
 // - `o`: out, float32[1024, 1536]
 // Kernels:
-// - sm_90a: default; matmul.wgmma add_parts=launch block_k_bytes=128 block_m=64 block_n=192 groups_m=1 groups_n=1 multicast=none pack=no raster=2 roles=copy split_k=1 stages=5
+// - sm_90a: default; matmul.wgmma add_parts=launch block_k_bytes=128 block_m=64 block_n=224 groups_m=1 groups_n=1 multicast=none pack=no raster=4 roles=copy split_k=1 stages=5
 // - sm_80: default; matmul.mma add_parts=launch block_k_bytes=128 block_m=128 block_n=128 pack=no raster=8 split_k=1 stages=5 warps_m=4 warps_n=4
 int kernels_product_2(const daylight_kernels *kernels, CUstream stream, CUdeviceptr a, CUdeviceptr b, CUdeviceptr o, CUdeviceptr workspace);
 
@@ -56,7 +56,7 @@ size_t kernels_scaled_workspace_bytes(const daylight_kernels *kernels);
 // - `b`: out, float32[100]
 // - `s`: float32
 // Kernels:
-// - sm_90a: default; fallback.cuda hint=evict_first min_blocks=1 threads=128 unroll=1 vector=4 waves=0
+// - sm_90a: default; fallback.cuda hint=no_allocate min_blocks=16 threads=128 unroll=1 vector=4 waves=0
 // - sm_80: default; fallback.cuda hint=plain min_blocks=4 threads=64 unroll=1 vector=8 waves=0
 int kernels_scaled(const daylight_kernels *kernels, CUstream stream, CUdeviceptr a, CUdeviceptr b, float s, CUdeviceptr workspace);
 
@@ -67,7 +67,7 @@ size_t kernels_shares_workspace_bytes(const daylight_kernels *kernels);
 // - `a`: in, float32[16, 65536]
 // - `b`: out, float32[16, 65536]
 // Kernels:
-// - sm_90a: exact, 9.00 us when tuned; general_reduction.rows cluster=4 hint=evict_first min_blocks=1 online=no relax=no row=registers rows=1 threads=512 unroll=4 vector=16
+// - sm_90a: exact, 9.00 us when tuned; general_reduction.rows cluster=4 hint=evict_first min_blocks=1 online=no relax=no row=registers rows=1 threads=512 unroll=4 vector=8
 // - sm_80: default; general_reduction.rows cluster=1 hint=plain min_blocks=1 online=no relax=no row=reread rows=1 threads=1024 unroll=4 vector=16
 int kernels_shares(const daylight_kernels *kernels, CUstream stream, CUdeviceptr a, CUdeviceptr b, CUdeviceptr workspace);
 
@@ -79,9 +79,9 @@ size_t kernels_sums_workspace_bytes(const daylight_kernels *kernels, size_t n);
 // - `b`: out, float32[n]
 // - `n`: extent
 // Kernels:
-// - sm_90a for n = 8: exact, 9.00 us when tuned; reduction.inner combine=by_priority fold=by_priority hint=no_allocate min_blocks=16 rows=8 split=1 threads=16 unroll=1 vector=8
+// - sm_90a for n = 8: exact, 9.00 us when tuned; reduction.inner combine=by_priority fold=by_priority hint=no_allocate min_blocks=4 rows=8 split=1 threads=16 unroll=2 vector=8
 // - sm_90a for n = 64: exact, 9.00 us when tuned; reduction.inner combine=by_priority fold=by_priority hint=plain min_blocks=2 rows=16 split=1 threads=16 unroll=2 vector=8
-// - sm_90a for n <= 8: neighbour, 9.00 us when tuned; reduction.inner combine=by_priority fold=by_priority hint=no_allocate min_blocks=16 rows=8 split=1 threads=16 unroll=1 vector=8
+// - sm_90a for n <= 8: neighbour, 9.00 us when tuned; reduction.inner combine=by_priority fold=by_priority hint=no_allocate min_blocks=4 rows=8 split=1 threads=16 unroll=2 vector=8
 // - sm_90a: neighbour, 9.00 us when tuned; reduction.inner combine=by_priority fold=by_priority hint=plain min_blocks=2 rows=16 split=1 threads=16 unroll=2 vector=8
 // - sm_80: default; reduction.inner combine=by_priority fold=by_priority hint=evict_first min_blocks=16 rows=1 split=1 threads=32 unroll=1 vector=8
 int kernels_sums(const daylight_kernels *kernels, CUstream stream, CUdeviceptr a, CUdeviceptr b, size_t n, CUdeviceptr workspace);
