@@ -14,9 +14,10 @@ pub(super) const SHARED: i64 = 2;
 pub(super) const REREAD: i64 = 3;
 /// Elements of a row that one thread keeps at most.
 pub(super) const MOST_EACH: i64 = 128;
-/// The same where a block has several rows, each of one warp or more, and where those begin within a vector, whose kernels take
-/// longest to compile: of 610 drawn norms and softmaxes (H200) that have points with more none loses more than 1.2 % without them.
+/// Elements of a row that one thread has at most where a block has several rows, each of one warp or more. Kernels with more take
+/// longest to compile; of 610 drawn norms and softmaxes (H200) that have such points none loses more than 1.2 % without them.
 const SEVERAL_EACH: i64 = 64;
+/// The same of rows that begin within a vector, whose elements are more instructions.
 const SEVERAL_SHIFTED: i64 = 48;
 /// Rows in a block, at most, where each has one warp or more.
 const WARP_ROWS: i64 = 8;
@@ -141,14 +142,7 @@ pub(super) fn row_fits(space: Space, r: &Rows, target: &Target, element: DType, 
         (SHARED, Some(each)) => at_most(each, MOST_EACH, "elements in shared memory", "a thread"),
         _ => Ok(()),
     });
-    let (own, warp) = (row.clone(), i64::from(target.warp));
-    let space = space.prefer("several_rows", move |k| match (k.get("row"), own.each(k)) {
-        (KEPT | REGISTERS | SHARED, Some(each)) if k.get("rows") > 1 && group(k) >= warp => {
-            let most = if own.before(k) > 0 { SEVERAL_SHIFTED } else { SEVERAL_EACH };
-            at_most(each, most, "elements of one of several rows", "a thread")
-        }
-        _ => Ok(()),
-    });
+    let space = several_rows(space, row.clone(), i64::from(target.warp));
     let own = row.clone();
     let space = space.prefer("registers", move |k| match (k.get("row"), own.each(k)) {
         (KEPT | REGISTERS, Some(each)) => at_most(own.registers(k, each), left(regs, k), "registers", "a thread"),
@@ -158,6 +152,17 @@ pub(super) fn row_fits(space: Space, r: &Rows, target: &Target, element: DType, 
         _ => Ok(()),
     });
     shares_room(space, r.rows, row, target)
+}
+
+/// Fewer elements for each thread, where a block has several rows.
+fn several_rows(space: Space, row: Row, warp: i64) -> Space {
+    space.prefer("several_rows", move |k| match (k.get("row"), row.each(k)) {
+        (KEPT | REGISTERS | SHARED, Some(each)) if k.get("rows") > 1 && group(k) >= warp => {
+            let most = if row.before(k) > 0 { SEVERAL_SHIFTED } else { SEVERAL_EACH };
+            at_most(each, most, "elements of one of several rows", "a thread")
+        }
+        _ => Ok(()),
+    })
 }
 
 /// Two blocks on a multiprocessor, where there are rows for them and it keeps two.
