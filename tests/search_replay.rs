@@ -102,6 +102,22 @@ fn points_that_spill_are_known() {
     assert_eq!((spilled.len(), without.ns(spilled[0]), whole.ns(spilled[0]).is_some()), (1, None, true));
 }
 
+/// A point that was ruled out as another's twin has the text, and the time, of that one.
+#[test]
+fn points_have_the_texts_that_were_measured() {
+    let (_, arms, mut records) = logged().remove(0);
+    let mut timed = records.iter_mut().filter(|r| r.outcome == Outcome::Ok && r.round == 0);
+    let (first, second) = (timed.next().expect("a time"), timed.next().expect("another"));
+    first.source_hash = Some("0123456789abcdef".into());
+    (second.outcome, second.samples_ns) = (Outcome::Pruned, vec![]);
+    second.source_hash = None;
+    second.reason = Some("another point gave the text 0123456789abcdef".into());
+    let replay = replay(&arms, &records);
+    let of_first: Vec<f64> =
+        replay.timed().filter(|(p, _)| replay.text(p) == Some("0123456789abcdef")).map(|t| t.1).collect();
+    assert_eq!((of_first.len(), of_first[0]), (2, of_first[1]));
+}
+
 /// Ranks of values, from 0.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();

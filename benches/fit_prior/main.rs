@@ -2,21 +2,22 @@
 //!
 //! `fit_prior grow LOG:FOLDER... > trees.bin`, `fit_prior judge trees.bin LOG:FOLDER...`: each log with the folder of its functions
 //! (TVMScript). Judged is which of the measured candidates is chosen, over the best measured one: by the model by hand, and by that
-//! and the trees. `LOG:FOLDER:PASS` leaves out the candidates that a pass of lowering changes, as they were measured without it.
+//! and the trees.
 //! `fit_prior untuned LOG:FOLDER...` says the same of what is built untuned: of all points, by the trees that are built in.
 
+mod changed;
 mod grow;
 mod untuned;
 
+use daylight::assemble::Schedulable;
 use daylight::ir;
 use daylight::log::{self, Record};
-use daylight::lower::{PASSES, Pass, lower_after};
 use daylight::rules::prior;
 use daylight::rules::prior::learned::{self, BY_HAND, features, features::Candidate, trees::Forest};
-use daylight::rules::{Arm, Knobs, Outline, Prepared, Spaces, arms, verdicts};
+use daylight::rules::{Knobs, Outline, Spaces, arms, verdicts};
 use daylight::target::{HostCpu, Target};
-use daylight::tune::Arms;
 use daylight::tune::replay::{Replay, as_logged};
+use daylight::tune::{Arms, Point};
 use grow::Row;
 use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,6 +32,10 @@ const LEAST: usize = 3;
 /// 1.0 to 2.6 times as long as the best.
 const SPILLED: f64 = 1.5;
 
+/// How much a candidate counts whose kernel has another text today than the one that was measured, or that was measured on another GPU
+/// than most: docs/search.md says what it changes.
+const APART: f64 = 0.2;
+
 /// A measured candidate.
 struct Sample {
     rule: &'static str,
@@ -39,6 +44,8 @@ struct Sample {
     outline: Outline,
     ns: f64,
     model: f64,
+    /// How much it counts.
+    counts: f64,
 }
 
 impl Sample {
@@ -55,6 +62,7 @@ impl Sample {
 
 struct Function {
     name: String,
+    gpu: String,
     target: Target,
     samples: Vec<Sample>,
 }
@@ -84,13 +92,10 @@ fn all(logs: &[&str]) -> Vec<Function> {
     all
 }
 
-/// The functions of `LOG:FOLDER` or `LOG:FOLDER:PASS` of which the log has enough.
+/// The functions of `LOG:FOLDER` of which the log has enough.
 fn functions(arg: &str) -> Vec<Function> {
-    let (log, rest) = arg.split_once(':').expect("LOG:FOLDER");
-    let (folder, pass) = rest.split_once(':').map_or((rest, None), |(folder, pass)| (folder, Some(pass)));
-    let without = pass.map(|name| PASSES.iter().position(|p| p.name == name).expect("a pass"));
-    let read = |path: &Path, records: &[&Record]| function(path, records, without);
-    of_each(log, folder, read).into_iter().filter(|f| f.samples.len() >= LEAST).collect()
+    let (log, folder) = arg.split_once(':').expect("LOG:FOLDER");
+    of_each(log, folder, function).into_iter().filter(|f| f.samples.len() >= LEAST).collect()
 }
 
 /// What `of` says of each function of a log, given its file and its records.
@@ -101,46 +106,37 @@ fn of_each<T: Send>(log: &str, folder: &str, of: impl Fn(&Path, &[&Record]) -> O
     each.par_iter().filter_map(|(name, records)| of(&Path::new(folder).join(format!("{name}.py")), records)).collect()
 }
 
-/// The rules that take the function of a file, on the device of these records, that whose default is built untuned first.
-fn taken(path: &Path, records: &[&Record]) -> Option<Arms> {
+/// The function of a file, and the rules that take it on the device of these records, that whose default is built untuned first.
+fn taken(path: &Path, records: &[&Record]) -> Option<(Schedulable, Arms)> {
     let text = std::fs::read_to_string(path).ok()?;
     let func = ir::read(&text, &path.display().to_string()).ok()?.remove(0);
     let env = &records[0].env;
     let target = Target::parse(&records[0].target, &HostCpu::default()).ok()?.measured_as(env.sms, 0, 0.0);
-    let list = arms(verdicts(&Prepared::new(&func).ok()?, &target, &Spaces::built_in()));
-    Some(Arms::new(as_logged(list, records), target))
+    let subject = Schedulable::new(&func, &func, target.clone()).ok()?;
+    let list = arms(verdicts(&subject.prepared, &target, &Spaces::built_in()));
+    Some((subject, Arms::new(as_logged(list, records), target)))
 }
 
-/// A function with what was measured of it, the pass of that number left out.
-fn function(path: &Path, records: &[&Record], without: Option<usize>) -> Option<Function> {
-    let arms = taken(path, records)?;
+/// A function with what was measured of it.
+fn function(path: &Path, records: &[&Record]) -> Option<Function> {
+    let (subject, arms) = taken(path, records)?;
     let (replay, target) = (Replay::new(&arms, records)?, arms.target.clone());
-    let sample = |(point, ns): (&daylight::tune::Point, f64)| {
+    let changed = changed::kinds(&subject, &arms, &replay);
+    let sample = |(point, ns): (&Point, f64)| {
         let arm = arms.of(point);
-        if without.is_some_and(|pass| changes(pass, arm, &point.knobs, &target)) {
-            return None;
-        }
         let outline = arm.outline(&point.knobs)?;
         let model = prior::ns(&outline, &target);
         let (rule, function) = (arm.space.form, arm.candidate(&point.knobs, &outline, model).function);
-        let sample = Sample { rule, knobs: point.knobs.clone(), function: *function, outline, ns, model };
+        let counts = if changed.contains(&changed::Kind::of(point)) { APART } else { 1.0 };
+        let sample = Sample { rule, knobs: point.knobs.clone(), function: *function, outline, ns, model, counts };
         (model.is_finite() && ns > 0.0).then_some(sample)
     };
     let spilled = replay.spilled().map(|point| (point, SPILLED * replay.best_ns()));
     let mut samples: Vec<Sample> = replay.timed().chain(spilled).filter_map(sample).collect();
     // the order of arms is that of the trees that stand: what is grown is not to depend on it
     samples.sort_by(|a, b| (a.rule, &a.knobs.0).cmp(&(b.rule, &b.knobs.0)));
-    Some(Function { name: path.file_stem()?.to_string_lossy().into_owned(), target, samples })
-}
-
-/// True where the pass of that number changes the kernel of a candidate.
-fn changes(pass: usize, arm: &Arm, knobs: &Knobs, target: &Target) -> bool {
-    let Ok(scheduled) = arm.schedule(knobs) else { return false };
-    let form = |pass: &Pass| {
-        let launches = lower_after(scheduled.func(), target, pass).unwrap_or_default();
-        launches.iter().map(ToString::to_string).collect::<String>()
-    };
-    form(&PASSES[pass - 1]) != form(&PASSES[pass])
+    let (name, gpu) = (path.file_stem()?.to_string_lossy().into_owned(), records[0].env.gpu.clone());
+    Some(Function { name, gpu, target, samples })
 }
 
 /// What trees are to look at: outlines, and the rules and knobs of these functions.
@@ -153,16 +149,25 @@ fn names(functions: &[Function]) -> Vec<String> {
 
 /// Of each candidate how far it is behind the best of its function, without what the model by hand is to say.
 fn rows(names: &[String], functions: &[Function]) -> Vec<Row> {
+    let usual = usual(functions);
     let of = |f: &Function| {
+        let gpu = if f.gpu == usual { 1.0 } else { APART };
         let (best, first) = (best(&f.samples), f.samples.iter().map(|s| s.model).fold(f64::INFINITY, f64::min));
         let row = |s: &Sample| Row {
             numbers: features::of(names, &s.candidate(), &f.target),
             wanted: (s.ns / best).ln() - BY_HAND * (s.model / first).ln(),
-            weight: best / s.ns,
+            weight: gpu * s.counts * best / s.ns,
         };
         f.samples.iter().map(row).collect::<Vec<Row>>()
     };
     functions.par_iter().flat_map(of).collect()
+}
+
+/// The GPU of most functions.
+fn usual(functions: &[Function]) -> &str {
+    let mut of: BTreeMap<&str, usize> = BTreeMap::new();
+    functions.iter().for_each(|f| *of.entry(&f.gpu).or_default() += 1);
+    of.into_iter().max_by_key(|(_, n)| *n).map_or("", |(gpu, _)| gpu)
 }
 
 fn best(samples: &[Sample]) -> f64 {

@@ -24,6 +24,8 @@ pub struct Replay {
     times: BTreeMap<Point, Option<f64>>,
     /// Points that were ruled out because their kernels spill registers.
     spilled: BTreeSet<Point>,
+    /// Hashes of the texts that were measured or found to spill registers.
+    texts: BTreeMap<Point, String>,
     /// The shortest time.
     best_ns: f64,
 }
@@ -46,22 +48,26 @@ impl Replay {
     /// What the records say of the points of `arms`, by their first measurement. `None` where they hold
     /// no time.
     pub fn new(arms: &Arms, records: &[&Record]) -> Option<Replay> {
-        let (mut times, mut spilled) = (BTreeMap::new(), BTreeSet::new());
+        let (mut times, mut spilled, mut texts) = (BTreeMap::new(), BTreeSet::new(), BTreeMap::new());
         for r in records.iter().filter(|r| r.round == 0) {
             let Some(point) = point_of(arms, r) else { continue };
             if spills(r) {
                 spilled.insert(point.clone());
             }
             let time = if r.outcome == Outcome::Ok { log::median(&r.samples_ns) } else { None };
+            if let Some(hash) = &r.source_hash {
+                texts.entry(point.clone()).or_insert_with(|| hash.clone());
+            }
             times.entry(point).or_insert(time);
         }
         for (point, twin) in twins(arms, records) {
             if let Some(time) = times.get(&twin).copied().flatten() {
+                texts.extend(texts.get(&twin).cloned().map(|hash| (point.clone(), hash)));
                 times.insert(point, Some(time));
             }
         }
         let best_ns = times.values().flatten().copied().min_by(f64::total_cmp)?;
-        Some(Replay { times, spilled, best_ns })
+        Some(Replay { times, spilled, texts, best_ns })
     }
 
     /// The shortest time of a point in nanoseconds.
@@ -82,6 +88,11 @@ impl Replay {
     /// The time of a point in nanoseconds, if it has one.
     pub fn ns(&self, point: &Point) -> Option<f64> {
         self.times.get(point).copied().flatten()
+    }
+
+    /// Hash of the text that a point had ([`crate::backend::Source::hash`]), where the log has one.
+    pub fn text(&self, point: &Point) -> Option<&str> {
+        self.texts.get(point).map(String::as_str)
     }
 
     /// Points that have a time.

@@ -190,7 +190,7 @@ static const struct dl_module dl_modules[DL_MODULES] = {
 };
 
 static const struct dl_function dl_functions[DL_FUNCTIONS] = {
-    {0, "product_k0", 184416},
+    {0, "product_k0", 200832},
     {1, "product_k0", 163840},
     {2, "scaled_k0", 0},
     {3, "scaled_k0", 0},
@@ -359,12 +359,12 @@ static int dl_product_2_sm_90a(const daylight_kernels *kernels, CUstream stream,
     int error;
     { // product_k0
         static const struct dl_tiles maps[] = {
-            {1 /* DATA_TYPE_UINT16 */, 2, {2048ULL, 1024ULL}, {4096ULL}, {64U, 64U}, {1U, 1U}, 3 /* SWIZZLE_128B */, 2 /* L2_PROMOTION_L2_128B */},
+            {1 /* DATA_TYPE_UINT16 */, 2, {2048ULL, 1024ULL}, {4096ULL}, {64U, 128U}, {1U, 1U}, 3 /* SWIZZLE_128B */, 2 /* L2_PROMOTION_L2_128B */},
             {1 /* DATA_TYPE_UINT16 */, 2, {1536ULL, 2048ULL}, {3072ULL}, {32U, 64U}, {1U, 1U}, 2 /* SWIZZLE_64B */, 2 /* L2_PROMOTION_L2_128B */},
         };
         struct { CUdeviceptr a0; CUdeviceptr a1; CUdeviceptr a2; struct dl_tensor_map a3; struct dl_tensor_map a4; } arg = {a, b, o, {{0}}, {{0}}};
         void *args[] = {&arg.a0, &arg.a1, &arg.a2, &arg.a3, &arg.a4};
-        const unsigned grid[3] = {112, 1, 1}, block[3] = {256, 1, 1};
+        const unsigned grid[3] = {128, 1, 1}, block[3] = {384, 1, 1};
         if ((error = dl_encode(kernels, &arg.a3, a, &maps[0])) != 0)
             return error;
         if ((error = dl_encode(kernels, &arg.a4, b, &maps[1])) != 0)
@@ -432,7 +432,7 @@ static int dl_scaled_sm_90a(const daylight_kernels *kernels, CUstream stream, CU
     { // scaled_k0
         struct { CUdeviceptr a0; CUdeviceptr a1; float a2; } arg = {a, b, s};
         void *args[] = {&arg.a0, &arg.a1, &arg.a2};
-        const unsigned grid[3] = {1, 1, 1}, block[3] = {128, 1, 1};
+        const unsigned grid[3] = {1, 1, 1}, block[3] = {64, 1, 1};
         if ((error = dl_launch_pdl(kernels, 2, grid, block, stream, args)) != 0)
             return error;
     }
@@ -572,7 +572,7 @@ static int dl_sums_sm_90a(const daylight_kernels *kernels, CUstream stream, CUde
         { // sums_k0
             struct { CUdeviceptr a0; CUdeviceptr a1; } arg = {a, b};
             void *args[] = {&arg.a0, &arg.a1};
-            const unsigned grid[3] = {4, 1, 1}, block[3] = {16, 16, 1};
+            const unsigned grid[3] = {8, 1, 1}, block[3] = {16, 8, 1};
             if ((error = dl_launch(kernels, 7, grid, block, stream, args)) != 0)
                 return error;
         }
@@ -591,7 +591,7 @@ static int dl_sums_sm_90a(const daylight_kernels *kernels, CUstream stream, CUde
     { // sums_k0
         struct { CUdeviceptr a0; CUdeviceptr a1; int64_t a2; } arg = {a, b, (int64_t)n};
         void *args[] = {&arg.a0, &arg.a1, &arg.a2};
-        const unsigned grid[3] = {(unsigned)(dl_div(n + 15LL, 16LL)), 1, 1}, block[3] = {16, 16, 1};
+        const unsigned grid[3] = {(unsigned)(dl_div(n + 7LL, 8LL)), 1, 1}, block[3] = {16, 8, 1};
         if ((error = dl_launch(kernels, 9, grid, block, stream, args)) != 0)
             return error;
     }
@@ -648,16 +648,16 @@ int kernels_sums(const daylight_kernels *kernels, CUstream stream, CUdeviceptr a
 
 static int64_t dl_total_sm_90a_bytes(void)
 {
-    return 1024 + 256;
+    return 512 + 256;
 }
 
 static int dl_total_sm_90a(const daylight_kernels *kernels, CUstream stream, CUdeviceptr a, CUdeviceptr b, CUdeviceptr workspace)
 {
     int error;
     { // total_k0
-        struct { CUdeviceptr a0; CUdeviceptr a1; CUdeviceptr a2; CUdeviceptr a3; } arg = {a, workspace, b, workspace + (CUdeviceptr)(1024)};
+        struct { CUdeviceptr a0; CUdeviceptr a1; CUdeviceptr a2; CUdeviceptr a3; } arg = {a, workspace, b, workspace + (CUdeviceptr)(512)};
         void *args[] = {&arg.a0, &arg.a1, &arg.a2, &arg.a3};
-        const unsigned grid[3] = {256, 1, 1}, block[3] = {256, 1, 1};
+        const unsigned grid[3] = {128, 1, 1}, block[3] = {512, 1, 1};
         if ((error = dl_launch(kernels, 11, grid, block, stream, args)) != 0)
             return error;
     }

@@ -44,7 +44,7 @@ size_t kernels_product_2_workspace_bytes(const daylight_kernels *kernels);
 // - `b`: in, float16[2048, 1536]
 // - `o`: out, float32[1024, 1536]
 // Kernels:
-// - sm_90a: default; matmul.wgmma add_parts=launch block_k_bytes=128 block_m=64 block_n=224 groups_m=1 groups_n=1 multicast=none pack=no raster=4 roles=copy split_k=1 stages=5
+// - sm_90a: default; matmul.wgmma add_parts=launch block_k_bytes=128 block_m=128 block_n=96 groups_m=2 groups_n=1 multicast=none pack=no raster=1 roles=copy split_k=1 stages=7
 // - sm_80: default; matmul.mma add_parts=launch block_k_bytes=128 block_m=128 block_n=128 pack=no raster=8 split_k=1 stages=5 warps_m=4 warps_n=4
 int kernels_product_2(const daylight_kernels *kernels, CUstream stream, CUdeviceptr a, CUdeviceptr b, CUdeviceptr o, CUdeviceptr workspace);
 
@@ -56,7 +56,7 @@ size_t kernels_scaled_workspace_bytes(const daylight_kernels *kernels);
 // - `b`: out, float32[100]
 // - `s`: float32
 // Kernels:
-// - sm_90a: default; fallback.cuda hint=no_allocate min_blocks=16 threads=128 unroll=1 vector=4 waves=0
+// - sm_90a: default; fallback.cuda hint=plain min_blocks=8 threads=64 unroll=2 vector=4 waves=0
 // - sm_80: default; fallback.cuda hint=plain min_blocks=4 threads=64 unroll=1 vector=8 waves=0
 int kernels_scaled(const daylight_kernels *kernels, CUstream stream, CUdeviceptr a, CUdeviceptr b, float s, CUdeviceptr workspace);
 
@@ -79,10 +79,10 @@ size_t kernels_sums_workspace_bytes(const daylight_kernels *kernels, size_t n);
 // - `b`: out, float32[n]
 // - `n`: extent
 // Kernels:
-// - sm_90a for n = 8: exact, 9.00 us when tuned; reduction.inner combine=by_priority fold=by_priority hint=no_allocate min_blocks=4 rows=8 split=1 threads=16 unroll=2 vector=8
-// - sm_90a for n = 64: exact, 9.00 us when tuned; reduction.inner combine=by_priority fold=by_priority hint=plain min_blocks=2 rows=16 split=1 threads=16 unroll=2 vector=8
-// - sm_90a for n <= 8: neighbour, 9.00 us when tuned; reduction.inner combine=by_priority fold=by_priority hint=no_allocate min_blocks=4 rows=8 split=1 threads=16 unroll=2 vector=8
-// - sm_90a: neighbour, 9.00 us when tuned; reduction.inner combine=by_priority fold=by_priority hint=plain min_blocks=2 rows=16 split=1 threads=16 unroll=2 vector=8
+// - sm_90a for n = 8: exact, 9.00 us when tuned; reduction.inner combine=by_priority fold=by_priority hint=evict_first min_blocks=4 rows=8 split=1 threads=16 unroll=2 vector=8
+// - sm_90a for n = 64: exact, 9.00 us when tuned; reduction.inner combine=by_priority fold=by_priority hint=plain min_blocks=4 rows=8 split=1 threads=16 unroll=2 vector=8
+// - sm_90a for n <= 8: neighbour, 9.00 us when tuned; reduction.inner combine=by_priority fold=by_priority hint=evict_first min_blocks=4 rows=8 split=1 threads=16 unroll=2 vector=8
+// - sm_90a: neighbour, 9.00 us when tuned; reduction.inner combine=by_priority fold=by_priority hint=plain min_blocks=4 rows=8 split=1 threads=16 unroll=2 vector=8
 // - sm_80: default; reduction.inner combine=by_priority fold=by_priority hint=evict_first min_blocks=16 rows=1 split=1 threads=32 unroll=1 vector=8
 int kernels_sums(const daylight_kernels *kernels, CUstream stream, CUdeviceptr a, CUdeviceptr b, size_t n, CUdeviceptr workspace);
 
@@ -93,7 +93,7 @@ size_t kernels_total_workspace_bytes(const daylight_kernels *kernels);
 // - `a`: in, float32[1048576]
 // - `b`: out, float32[1]
 // Kernels:
-// - sm_90a: default; reduction.inner combine=by_priority fold=by_priority hint=evict_first min_blocks=2 rows=1 split=256 threads=256 unroll=8 vector=8
+// - sm_90a: default; reduction.inner combine=by_priority fold=by_priority hint=evict_first min_blocks=2 rows=1 split=128 threads=512 unroll=4 vector=16
 // - sm_80: default; reduction.inner combine=by_priority fold=by_priority hint=evict_first min_blocks=16 rows=1 split=512 threads=32 unroll=16 vector=16
 int kernels_total(const daylight_kernels *kernels, CUstream stream, CUdeviceptr a, CUdeviceptr b, CUdeviceptr workspace);
 
