@@ -5,8 +5,8 @@ use daylight::tune::replay::Replay;
 use daylight::tune::{Arms, Point};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Candidates that a change of rules, passes or variants is taken to change together: those of one rule that have the row in the same
-/// place and the same vectors.
+/// Candidates that a change of rules, passes or variants is taken to change together: those of one rule that have the row in the
+/// same place and the same vectors.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kind {
     arm: usize,
@@ -22,7 +22,8 @@ impl Kind {
     }
 }
 
-/// The kinds of which the kernel of a candidate, the first in the order of knobs, has another text than the one in the log, or cannot be made any more.
+/// The kinds of which the kernel of a candidate, the first in the order of knobs, has another text than the one in the log, or cannot
+/// be made any more.
 pub fn kinds(subject: &Schedulable, arms: &Arms, replay: &Replay) -> BTreeSet<Kind> {
     let mut first: BTreeMap<Kind, &Point> = BTreeMap::new();
     for (point, _) in replay.timed() {

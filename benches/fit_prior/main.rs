@@ -32,8 +32,8 @@ const LEAST: usize = 3;
 /// 1.0 to 2.6 times as long as the best.
 const SPILLED: f64 = 1.5;
 
-/// How much a candidate counts whose kernel has another text today than the one that was measured, or that was measured on another GPU
-/// than most: docs/search.md says what it changes.
+/// How much a candidate counts whose kernel has another text today than the one that was measured, or that was measured on another
+/// GPU than most: docs/search.md says what it changes.
 const APART: f64 = 0.2;
 
 /// A measured candidate.
