@@ -1,5 +1,5 @@
 """Crates that Daylight uses: licences of a list, from the registry alone, with checksums in Cargo.lock, none yanked; and
-the package that Daylight is itself, which is no larger than 2.5 MiB.
+the packages that Daylight is itself, which are no larger than 2.5 MiB.
 
 What `cargo deny check licenses sources` asks, without its database, which not every machine reaches.
 """
@@ -38,12 +38,12 @@ def main():
         entry = f'name = "{p["name"]}"\nversion = "{p["version"]}"'
         if not any(entry in e and "\nchecksum = " in e for e in locked):
             wrong.append(f"{name}: no checksum in Cargo.lock")
-    package = ["cargo", "package", "--locked", "--no-verify", "--allow-dirty", "--target-dir", "target/ci-package"]
+    package = ["cargo", "package", "--workspace", "--locked", "--no-verify", "--allow-dirty", "--target-dir", "target/ci-package"]
     said = subprocess.run(package, check=True, capture_output=True, text=True).stderr
     wrong += [line for line in said.splitlines() if "yanked" in line]
     size = sum(p.stat().st_size for p in pathlib.Path("target/ci-package/package").glob("*.crate"))
     if not 0 < size <= 5 << 19:
-        wrong.append(f"the package has {size} bytes")
+        wrong.append(f"the packages have {size} bytes")
     print("\n".join(wrong) or f"{len(packages)} crates: licences, sources and checksums are as they should be")
     return bool(wrong)
 

@@ -39,8 +39,9 @@
 //!
 //! # What is inside
 //!
-//! All other modules are public so that they can be tested, read and built upon, and change with any release. In the
-//! order that data takes (`docs/architecture.md`):
+//! All other modules are public so that they can be tested, read and built upon, and change with any release. Those that
+//! meet neither compiler nor device are crates of their own (`daylight-ir` and so on), handed on here. In the order that
+//! data takes (`docs/architecture.md`):
 //!
 //! ```text
 //! read -> normalize -> rules -> candidates -> lower -> generate -> compile -> verify -> measure -> log
@@ -52,32 +53,41 @@
 //! `tune`, on by default, has all that a build has no use for: the tuner, the simulator, measuring, reports, the
 //! command. A build dependency takes `default-features = false`.
 
-#![warn(missing_docs)]
-
 mod files;
 mod parallel;
 
-pub mod ir;
+#[doc(inline)]
+pub use daylight_ir as ir;
 
-pub mod operation;
+#[doc(inline)]
+pub use daylight_operation as operation;
 
-pub mod analysis;
+#[doc(inline)]
+pub use daylight_analysis as analysis;
 #[cfg(feature = "tune")]
-pub mod interp;
+#[doc(inline)]
+pub use daylight_interp as interp;
 
-pub mod target;
+#[doc(inline)]
+pub use daylight_target as target;
 
-pub mod schedule;
+#[doc(inline)]
+pub use daylight_schedule as schedule;
 
-pub mod rules;
+#[doc(inline)]
+pub use daylight_rules as rules;
 
-pub mod tile;
+#[doc(inline)]
+pub use daylight_tile as tile;
 
-pub mod lower;
+#[doc(inline)]
+pub use daylight_lower as lower;
 
-pub mod codegen;
+#[doc(inline)]
+pub use daylight_codegen as codegen;
 #[cfg(feature = "tune")]
-pub mod sim;
+#[doc(inline)]
+pub use daylight_sim as sim;
 
 pub mod backend;
 #[cfg(feature = "tune")]

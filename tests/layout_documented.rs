@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 /// Files of the project that hold code or tables of knobs, with their texts.
 fn texts(folder: &Path, out: &mut Vec<(PathBuf, String)>) {
     for entry in std::fs::read_dir(folder).expect("a folder of the project") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
+        let entry = entry.expect("an entry");
+        let (path, kind) = (entry.path(), entry.file_type().expect("its kind"));
+        // The link by which the rules' package has the tables of knobs is not followed.
+        if kind.is_dir() {
             texts(&path, out);
         } else if path.extension().is_some_and(|e| e == "rs" || e == "toml") {
             let text = std::fs::read_to_string(&path).expect("text");

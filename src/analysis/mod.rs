@@ -1,6 +1,11 @@
 //! What can be known about a function without running it: ranges and simplified index
 //! expressions, normal form, facts about its blocks, its work, and whether it is taken at all.
 
+// A path names its room first, in the room itself too.
+extern crate self as analysis;
+
+use daylight_ir as ir;
+
 mod access;
 mod apart;
 mod arg;

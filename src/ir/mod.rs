@@ -1,5 +1,8 @@
 //! The intermediate representation: tensor functions (`PrimFunc`) as read from TVMScript, and the
-//! `Program` they are lowered to. Depends on nothing else in the crate and knows no target.
+//! `Program` they are lowered to. Uses no other room and knows no target.
+
+// A path names its room first, in the room itself too.
+extern crate self as ir;
 
 mod builder;
 mod canon;

@@ -118,7 +118,7 @@ fn fold_ints(op: BinOp, x: i64, y: i64, dtype: DType) -> Option<Expr> {
 
 impl BinOp {
     /// The value for two integers, 0 and 1 of comparisons; `None` where it does not fit or there is none.
-    pub(crate) fn of_ints(self, x: i64, y: i64) -> Option<i64> {
+    pub fn of_ints(self, x: i64, y: i64) -> Option<i64> {
         Some(match self {
             BinOp::Add => x.checked_add(y)?,
             BinOp::Sub => x.checked_sub(y)?,

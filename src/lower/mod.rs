@@ -1,13 +1,21 @@
 //! From a scheduled function or a tile program to a `Program`: a list of passes, [`PASSES`], between what makes
 //! statements of blocks and what makes a kernel of statements.
 
+// A path names its room first, in the room itself too.
+extern crate self as lower;
+
+use daylight_analysis as analysis;
+use daylight_ir as ir;
+use daylight_target as target;
+use daylight_tile as tile;
+
+mod calls;
 mod device;
 mod error;
 mod fact;
 mod nest;
 mod overlap;
 mod pass;
-mod tile;
 mod verify;
 
 pub use device::{device_decisions, lower_device, lower_device_after};
@@ -33,11 +41,11 @@ pub fn lower(f: &PrimFunc, target: &Target, trace: &[String]) -> Result<Program,
     lower_decided(f, target, trace).map(|(program, _)| program)
 }
 
-/// [`lower`], and what dispatch decided for each tile call that the schedule left, in the order of
+/// [`lower()`], and what dispatch decided for each tile call that the schedule left, in the order of
 /// [`Program::variants`].
 ///
 /// # Errors
-/// As [`lower`].
+/// As [`lower()`].
 pub fn lower_decided(f: &PrimFunc, target: &Target, trace: &[String]) -> Result<(Program, Vec<Decision>), LowerError> {
     let (mut launches, mut decisions): (Vec<Launch>, _) = (vec![], vec![]);
     let mut taken = BTreeSet::new();
@@ -76,7 +84,7 @@ fn program(
         workspaces: workspaces(f, &launches),
         launches,
         trace: trace.to_vec(),
-        variants: tile::tiles::chosen(decisions),
+        variants: calls::tiles::chosen(decisions),
     };
     verify_program(&program, target)?;
     Ok(program)
@@ -94,7 +102,7 @@ fn lower_nest(mut nest: Nest, s: &Stmt, decisions: &mut Vec<Decision>) -> Result
 /// The launches of a scheduled function as they are after a pass.
 ///
 /// # Errors
-/// As [`lower`].
+/// As [`lower()`].
 pub fn lower_after(f: &PrimFunc, target: &Target, last: &Pass) -> Result<Vec<DeviceLaunch>, LowerError> {
     let after = |(mut nest, s): (Nest, Stmt)| {
         let body = pass::blocks::run(&mut nest, &s)?;

@@ -1,6 +1,11 @@
 //! Common operations as tensor functions: what `daylight new` writes. A file for each, or for a family, and a row in
 //! [`OPERATIONS`]; all are made with [`PrimFuncBuilder`].
 
+// A path names its room first, in the room itself too.
+extern crate self as operation;
+
+use daylight_ir as ir;
+
 mod activation;
 mod attention;
 mod elementwise;

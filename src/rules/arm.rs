@@ -179,40 +179,12 @@ impl Arm {
 }
 
 #[cfg(test)]
-pub mod tests {
+mod tests {
     use super::*;
-    use crate::ir;
+    use crate::rules::made_up::outlined;
     use crate::rules::space::tiles::Tiles;
     use crate::rules::{Knob, LaunchOutline, stands};
     use crate::target::HostCpu;
-
-    /// A rule that schedules nothing, with its space.
-    pub fn made_up(space: Space, target: &Target) -> Arm {
-        outlined(space, target, |_| None)
-    }
-
-    /// The same with outlines.
-    pub fn outlined(space: Space, target: &Target, outline: fn(&Knobs) -> Option<Outline>) -> Arm {
-        let text = "@T.prim_func\ndef f(A: T.Buffer((8,), \"float32\")):\n    T.evaluate(0)\n";
-        let func = ir::read(text, "f.py").unwrap().remove(0);
-        Arm::new(space, Found::new(Schedule::new(func), Nothing(outline)), target)
-    }
-
-    struct Nothing(fn(&Knobs) -> Option<Outline>);
-
-    impl Accepted for Nothing {
-        fn constrain(&self, space: Space, _: &Target) -> Space {
-            space
-        }
-
-        fn schedule(&self, _: &mut Schedule, _: &Knobs) -> Result<(), ScheduleError> {
-            Ok(())
-        }
-
-        fn outline(&self, knobs: &Knobs) -> Option<Outline> {
-            (self.0)(knobs)
-        }
-    }
 
     fn knob_x() -> Space {
         Space::new("made_up", 1, vec![Knob { name: "x".into(), values: (0..8).collect(), ..Knob::default() }])

@@ -5,12 +5,22 @@
 //! schedules every point that meets them, with nothing left to find out. Every rule is asked, and tuning lets
 //! those that accept compete.
 
+// A path names its room first, in the room itself too.
+extern crate self as rules;
+
+use daylight_analysis as analysis;
+use daylight_ir as ir;
+use daylight_schedule as schedule;
+use daylight_target as target;
+
 mod arm;
 mod ask;
 mod choice;
 mod cluster;
 mod find;
 mod gemv;
+#[doc(hidden)]
+pub mod made_up;
 mod matmul;
 mod merge;
 mod moves;
@@ -23,8 +33,6 @@ mod serial;
 mod space;
 mod window;
 
-#[cfg(test)]
-pub use arm::tests::{made_up, outlined};
 pub use arm::{Accepted, Arm, Found};
 pub use ask::Ask;
 pub use find::factor::Factor;

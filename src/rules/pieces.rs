@@ -63,10 +63,10 @@ use crate::target::{Kind, Target};
 use std::sync::Arc;
 
 /// The rule for GPUs.
-pub const CUDA: Rule = Rule::new(Kind::Cuda, "pieces.cuda", include_str!("../../schedules/pieces.cuda.toml"), cut);
+pub const CUDA: Rule = Rule::new(Kind::Cuda, "pieces.cuda", include_str!("schedules/pieces.cuda.toml"), cut);
 
 /// The rule for the CPU.
-pub const CPU: Rule = Rule::new(Kind::Cpu, "pieces.cpu", include_str!("../../schedules/pieces.cpu.toml"), cut);
+pub const CPU: Rule = Rule::new(Kind::Cpu, "pieces.cpu", include_str!("schedules/pieces.cpu.toml"), cut);
 
 /// Of a piece whose launches are those of its blocks.
 const BLOCK_BY_BLOCK: &str = "fallback.cuda";

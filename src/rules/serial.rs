@@ -25,10 +25,10 @@ use crate::rules::find::shape::{find_block, size};
 use crate::rules::parts::*;
 
 /// The GPU form.
-pub const CUDA: Rule = Rule::new(Kind::Cuda, "serial.cuda", include_str!("../../schedules/serial.cuda.toml"), cuda);
+pub const CUDA: Rule = Rule::new(Kind::Cuda, "serial.cuda", include_str!("schedules/serial.cuda.toml"), cuda);
 
 /// The CPU form.
-pub const CPU: Rule = Rule::new(Kind::Cpu, "serial.cpu", include_str!("../../schedules/serial.cpu.toml"), cpu);
+pub const CPU: Rule = Rule::new(Kind::Cpu, "serial.cpu", include_str!("schedules/serial.cpu.toml"), cpu);
 
 /// The blocks, with how many iterations each has where that is constant.
 struct Serial(Vec<(Name, Option<i64>)>);

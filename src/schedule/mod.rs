@@ -5,6 +5,12 @@
 //! picture, its named preconditions and its effect; a step that fails leaves the schedule as it
 //! was and says which precondition did not hold.
 
+// A path names its room first, in the room itself too.
+extern crate self as schedule;
+
+use daylight_analysis as analysis;
+use daylight_ir as ir;
+
 mod draft;
 mod failure;
 mod field;

@@ -308,7 +308,7 @@ fn bulk_sources(code: &Code) -> BTreeSet<usize> {
         );
         products || matches!(i.op, instr::Op::BulkStore | instr::Op::TensorStore { .. })
     };
-    let sources = code.instrs.iter().filter(reads).flat_map(|i| i.sites(&[Space::Shared], false));
+    let sources = code.instrs.iter().filter(reads).flat_map(|i| super::instr::sites(i, &[Space::Shared], false));
     sources.map(|s| code.arrays[s.array as usize].memory(0)).collect()
 }
 

@@ -6,7 +6,7 @@
 //!
 //! Stands in a circle with `instr`, whose operations are part of the bytecode.
 
-use super::instr::Instr;
+use super::instr::{Instr, sites};
 use crate::ir::instr::Space;
 use crate::ir::kernel::ShuffleMode;
 use crate::ir::{BinOp, DType, Intrin, TensorMap, UnOp};
@@ -247,7 +247,7 @@ impl Code {
                 Op::Store { array, .. } | Op::Copy { dst: array, .. } => Some(*array),
                 Op::Instr { n, .. } => {
                     let memory = [Space::Shared, Space::Global, Space::Peer, Space::Tensor];
-                    self.instrs[*n as usize].sites(&memory, true).next().map(|s| s.array)
+                    sites(&self.instrs[*n as usize], &memory, true).next().map(|s| s.array)
                 }
                 _ => None,
             };

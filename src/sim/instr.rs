@@ -22,12 +22,10 @@ pub(super) struct Site {
 /// An instruction of the bytecode.
 pub(super) type Instr = Statement<Site, Slot>;
 
-impl Instr {
-    /// The places in those spaces that are written, or that are read only.
-    pub fn sites(&self, spaces: &[Space], written: bool) -> impl Iterator<Item = Site> {
-        let fits = move |p: &Place| spaces.contains(&p.space) && (p.access != Access::Read) == written;
-        self.places.iter().zip(self.signature().places).filter(move |(_, p)| fits(p)).map(|(s, _)| *s)
-    }
+/// The places of an instruction in those spaces that are written, or that are read only.
+pub(super) fn sites(i: &Instr, spaces: &[Space], written: bool) -> impl Iterator<Item = Site> {
+    let fits = move |p: &Place| spaces.contains(&p.space) && (p.access != Access::Read) == written;
+    i.places.iter().zip(i.signature().places).filter(move |(_, p)| fits(p)).map(|(s, _)| *s)
 }
 
 impl Compiler {

@@ -20,6 +20,12 @@
 //! The blocks of a cluster run together; otherwise blocks run one after the other, but for those that a running one asks
 //! for and is given (`unstarted`).
 
+// A path names its room first, in the room itself too.
+extern crate self as sim;
+
+use daylight_interp as interp;
+use daylight_ir as ir;
+
 mod arrivals;
 mod block;
 mod bulk;

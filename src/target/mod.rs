@@ -4,6 +4,11 @@
 //! each; a CPU target takes its caches and cores from the machine, which the caller reads and
 //! passes in as [`HostCpu`]. `sim:sm_NN` is the row of that GPU, run by the simulator.
 
+// A path names its room first, in the room itself too.
+extern crate self as target;
+
+use daylight_ir as ir;
+
 mod table;
 
 pub use crate::ir::nearest;

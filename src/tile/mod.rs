@@ -10,6 +10,13 @@
 //! To add a variant: one file, one line in the table of its folder, one case in `tests/tile` that
 //! chooses it and one per predicate that declines.
 
+// A path names its room first, in the room itself too.
+extern crate self as tile;
+
+use daylight_analysis as analysis;
+use daylight_ir as ir;
+use daylight_target as target;
+
 mod copy;
 mod copy_async;
 mod cx;

@@ -91,7 +91,8 @@ impl Arms {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::rules::{Knob, Space, made_up};
+    use crate::rules::made_up::made_up;
+    use crate::rules::{Knob, Space};
     use crate::target::HostCpu;
 
     /// Two arms: `x` in 0..10 without the multiples of 4 (default 5), and `y` in 0..3 (default 0).

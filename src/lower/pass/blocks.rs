@@ -14,9 +14,9 @@ use crate::ir::device::{Ahead, DFor, DKind, DStmt, TileMark, all_of, and, conjun
 use crate::ir::kernel::CacheHint;
 use crate::ir::{BinOp, Block, Expr, For, ForKind, IterKind, Mark, Name, Stmt, ThreadTag};
 use crate::lower::LowerError;
+use crate::lower::calls::thread_reduce;
 use crate::lower::fact::replicated::Replicated;
 use crate::lower::nest::Nest;
-use crate::lower::tile::thread_reduce;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub const PASS: &str = "blocks";

@@ -36,8 +36,8 @@ pub mod whole_tiles;
 pub mod widen;
 
 use super::LowerError;
+use super::calls::{cross_thread, fragments, leaves, tiles};
 use super::nest::Nest;
-use super::tile::{cross_thread, fragments, leaves, tiles};
 use crate::ir::device::DStmt;
 use crate::ir::{PrimFunc, Stmt};
 use crate::target::{Kind, Target};

@@ -14,9 +14,9 @@ pub struct Prepared {
     /// The facts of the normalized function.
     pub facts: Facts,
     /// The schedule that a rule goes on from: every block that may be inlined is.
-    pub(in crate::rules) start: Schedule,
+    pub(crate) start: Schedule,
     /// The facts of its function.
-    pub(in crate::rules) start_facts: Facts,
+    pub(crate) start_facts: Facts,
 }
 
 impl Prepared {

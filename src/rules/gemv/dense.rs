@@ -54,10 +54,10 @@ use crate::rules::reduction::cpu::{cpu_space, finish_rows};
 use crate::rules::space::outlines;
 
 /// The GPU form.
-pub const INNER: Rule = Rule::new(Kind::Cuda, "gemv.inner", include_str!("../../../schedules/gemv.inner.toml"), inner);
+pub const INNER: Rule = Rule::new(Kind::Cuda, "gemv.inner", include_str!("../schedules/gemv.inner.toml"), inner);
 
 /// The CPU form.
-pub const CPU: Rule = Rule::new(Kind::Cpu, "gemv.cpu", include_str!("../../../schedules/gemv.cpu.toml"), dot);
+pub const CPU: Rule = Rule::new(Kind::Cpu, "gemv.cpu", include_str!("../schedules/gemv.cpu.toml"), dot);
 
 /// The rows are the last kept axis of the matrix; those before it are batches.
 struct Inner(Reduction, Vec<Statistic>);

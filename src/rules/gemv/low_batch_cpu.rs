@@ -36,8 +36,7 @@ use crate::rules::matmul::outline_cpu::{self, Blocks};
 use crate::rules::parts::*;
 
 /// The rule.
-pub const CPU: Rule =
-    Rule::new(Kind::Cpu, "low_batch.cpu", include_str!("../../../schedules/low_batch.cpu.toml"), few_rows);
+pub const CPU: Rule = Rule::new(Kind::Cpu, "low_batch.cpu", include_str!("../schedules/low_batch.cpu.toml"), few_rows);
 
 /// Rows at most, and rows of a block.
 const MOST_ROWS: i64 = 32;

@@ -44,12 +44,11 @@ use crate::rules::parts::*;
 use crate::rules::reduction::cpu::{cpu_space, reduce_columns};
 
 /// The form with the contiguous axis reduced.
-pub const INNER: Rule =
-    Rule::new(Kind::Cpu, "gemv.quant_cpu", include_str!("../../../schedules/gemv.quant_cpu.toml"), inner);
+pub const INNER: Rule = Rule::new(Kind::Cpu, "gemv.quant_cpu", include_str!("../schedules/gemv.quant_cpu.toml"), inner);
 
 /// The form with the contiguous axis kept.
 pub const OUTER: Rule =
-    Rule::new(Kind::Cpu, "gemv.quant_outer_cpu", include_str!("../../../schedules/gemv.quant_outer_cpu.toml"), outer);
+    Rule::new(Kind::Cpu, "gemv.quant_outer_cpu", include_str!("../schedules/gemv.quant_outer_cpu.toml"), outer);
 
 struct Inner(MatVec);
 

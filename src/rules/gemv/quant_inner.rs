@@ -57,15 +57,11 @@ use crate::rules::find::matvec::MatVec;
 use crate::rules::parts::*;
 
 /// One vector and a packed matrix.
-pub const QUANT: Rule = Rule::new(Kind::Cuda, "gemv.quant", include_str!("../../../schedules/gemv.quant.toml"), quant);
+pub const QUANT: Rule = Rule::new(Kind::Cuda, "gemv.quant", include_str!("../schedules/gemv.quant.toml"), quant);
 
 /// Few vectors.
-pub const LOW_BATCH: Rule = Rule::new(
-    Kind::Cuda,
-    "low_batch_gemv.inner",
-    include_str!("../../../schedules/low_batch_gemv.inner.toml"),
-    low_batch,
-);
+pub const LOW_BATCH: Rule =
+    Rule::new(Kind::Cuda, "low_batch_gemv.inner", include_str!("../schedules/low_batch_gemv.inner.toml"), low_batch);
 
 /// Blocks of the second axis of a grid at most.
 const MOST_BLOCKS: i64 = 65535;

@@ -39,7 +39,7 @@ use crate::rules::reduction::outer::{Nest, Reads, fills_blocks, reduce_in_parts}
 
 /// The rule.
 pub const OUTER: Rule =
-    Rule::new(Kind::Cuda, "gemv.quant_outer", include_str!("../../../schedules/gemv.quant_outer.toml"), outer);
+    Rule::new(Kind::Cuda, "gemv.quant_outer", include_str!("../schedules/gemv.quant_outer.toml"), outer);
 
 const THREADS: &[&str] = &["threads", "rows"];
 

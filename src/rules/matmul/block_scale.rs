@@ -43,12 +43,8 @@ use crate::rules::parts::*;
 use crate::schedule::Operand;
 
 /// The rule.
-pub const BLOCK_SCALE: Rule = Rule::new(
-    Kind::Cuda,
-    "matmul.block_scale",
-    include_str!("../../../schedules/matmul.block_scale.toml"),
-    block_scale,
-);
+pub const BLOCK_SCALE: Rule =
+    Rule::new(Kind::Cuda, "matmul.block_scale", include_str!("../schedules/matmul.block_scale.toml"), block_scale);
 
 /// Rows, and columns, of the smallest tile.
 const LEAST: i64 = 16;

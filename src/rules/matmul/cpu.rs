@@ -37,7 +37,7 @@ use crate::rules::find::product::Product;
 use crate::rules::parts::*;
 
 /// The rule.
-pub const CPU: Rule = Rule::new(Kind::Cpu, "matmul.cpu", include_str!("../../../schedules/matmul.cpu.toml"), cpu);
+pub const CPU: Rule = Rule::new(Kind::Cpu, "matmul.cpu", include_str!("../schedules/matmul.cpu.toml"), cpu);
 
 /// Rows of a block where their number is not constant, in tiles.
 const UNKNOWN_TILES: i64 = 8;

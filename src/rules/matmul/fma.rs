@@ -38,7 +38,7 @@ use crate::rules::find::shape::find_block;
 use crate::rules::parts::*;
 
 /// The rule.
-pub const FMA: Rule = Rule::new(Kind::Cuda, "matmul.fma", include_str!("../../../schedules/matmul.fma.toml"), cores);
+pub const FMA: Rule = Rule::new(Kind::Cuda, "matmul.fma", include_str!("../schedules/matmul.fma.toml"), cores);
 
 /// Bytes of the widest access.
 const WIDEST: i64 = 16;

@@ -8,7 +8,7 @@
 //! How: a block computes a tile of the result, whose fragments its warps hold in registers. Tiles of both
 //! factors come into shared memory `stages - 1` steps ahead (`lower/pipeline.rs`), by `cp.async` where
 //! their elements lie side by side, and zeros where the tile leaves the matrix. Weights packed in words become
-//! float16 two at a time (`lower/tile/decode_pairs.rs`); rows of words that whole copies take come into shared
+//! float16 two at a time (`lower/calls/decode_pairs.rs`); rows of words that whole copies take come into shared
 //! memory as they are, and values are made of them one step ahead. Fragments are loaded by
 //! `ldmatrix` from swizzled rows (`lower/swizzle.rs`). What follows the product is computed from the
 //! registers (`lower/fragments.rs`). Several blocks may share the reduced axis of a tile (`split_k`):
@@ -48,7 +48,7 @@ use crate::rules::find::product::Product;
 use crate::rules::parts::*;
 
 /// The rule.
-pub const MMA: Rule = Rule::new(Kind::Cuda, "matmul.mma", include_str!("../../../schedules/matmul.mma.toml"), mma);
+pub const MMA: Rule = Rule::new(Kind::Cuda, "matmul.mma", include_str!("../schedules/matmul.mma.toml"), mma);
 
 /// Rows and columns of an accumulator fragment.
 const FRAGMENT: [i64; 2] = [16, 8];

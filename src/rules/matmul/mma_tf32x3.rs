@@ -30,7 +30,7 @@ use crate::rules::parts::*;
 
 /// The rule.
 pub const MMA_TF32X3: Rule =
-    Rule::new(Kind::Cuda, "matmul.mma_tf32x3", include_str!("../../../schedules/matmul.mma_tf32x3.toml"), mma_tf32x3);
+    Rule::new(Kind::Cuda, "matmul.mma_tf32x3", include_str!("../schedules/matmul.mma_tf32x3.toml"), mma_tf32x3);
 
 struct Tf32x3 {
     /// The sizes, where all are known.

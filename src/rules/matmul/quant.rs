@@ -5,7 +5,7 @@
 //! elementwise block after it; up to 256 rows, or a number that is not constant.
 //! How: as `matmul.mma`, but the values of words never lie in memory: words, scales and rows come into shared memory
 //! `stages - 1` steps ahead, and each lane loads whole words and decodes them, two values at a time
-//! (`lower/tile/decode_pairs.rs`), into registers that are fragments for the order of k in which the words hold it
+//! (`lower/calls/decode_pairs.rs`), into registers that are fragments for the order of k in which the words hold it
 //! (`tile/gemm/mma_words.rs`). Each warp has all rows of its columns, so that a value is decoded once for a block.
 //! Rounding: values are those that the function says, sums are float32.
 //! Declines: `target_kind`, `tensor_cores`, the predicates of [`Product::of`], `rows_and_columns`,
@@ -39,8 +39,7 @@ use crate::rules::find::product::Product;
 use crate::rules::parts::*;
 
 /// The rule.
-pub const QUANT: Rule =
-    Rule::new(Kind::Cuda, "matmul.quant", include_str!("../../../schedules/matmul.quant.toml"), quant);
+pub const QUANT: Rule = Rule::new(Kind::Cuda, "matmul.quant", include_str!("../schedules/matmul.quant.toml"), quant);
 
 /// Rows from which on weights are better decoded once for all blocks.
 const MOST_ROWS: i64 = 256;

@@ -48,7 +48,7 @@ use crate::rules::parts::*;
 
 /// The rule.
 pub const STREAM: Rule =
-    Rule::new(Kind::Cuda, "matmul.stream", include_str!("../../../schedules/matmul.stream.toml"), stream);
+    Rule::new(Kind::Cuda, "matmul.stream", include_str!("../schedules/matmul.stream.toml"), stream);
 
 /// Rows up to which nothing is won by tiles in shared memory: with 32 they were 1.3 to 1.7 times as fast (H200).
 const MOST_ROWS: i64 = 16;

@@ -41,7 +41,7 @@ use crate::rules::parts::*;
 
 /// The rule.
 pub const TCGEN05: Rule =
-    Rule::new(Kind::Cuda, "matmul.tcgen05", include_str!("../../../schedules/matmul.tcgen05.toml"), tcgen05);
+    Rule::new(Kind::Cuda, "matmul.tcgen05", include_str!("../schedules/matmul.tcgen05.toml"), tcgen05);
 
 /// Registers of a thread that stores results, besides its sums.
 const BESIDE_SUMS: i64 = 50;

@@ -48,7 +48,7 @@ use crate::rules::parts::*;
 pub const TCGEN05_BLOCK_SCALE: Rule = Rule::new(
     Kind::Cuda,
     "matmul.tcgen05_block_scale",
-    include_str!("../../../schedules/matmul.tcgen05_block_scale.toml"),
+    include_str!("../schedules/matmul.tcgen05_block_scale.toml"),
     tcgen05_block_scale,
 );
 

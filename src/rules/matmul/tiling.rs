@@ -116,7 +116,7 @@ pub fn tiles_in_shared(space: Space, target: &Target, bytes: impl At<i64>, more:
     })
 }
 
-/// Elements of shared memory that a warp passes eight rows of a result through (`lower/tile/warp_rows`).
+/// Elements of shared memory that a warp passes eight rows of a result through (`lower/calls/warp_rows`).
 const PASSED: i64 = 8 * 72;
 
 /// Bytes of an element that warps pass through shared memory, and of one of the result, or of sums where these are parts.
@@ -146,7 +146,7 @@ pub fn passed_rows(p: &Product, warps: impl At<i64>) -> impl At<i64> {
 }
 
 /// Columns of accumulators that a warp passes through shared memory at a time where they are lines of the result, the
-/// elements of one, and the bytes between two (`lower/tile/warp_rows`).
+/// elements of one, and the bytes between two (`lower/calls/warp_rows`).
 const LINES: i64 = 32;
 const OF_LINE: i64 = 16;
 const APART: i64 = 16;

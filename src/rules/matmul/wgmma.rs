@@ -43,8 +43,7 @@ use crate::rules::find::product::Product;
 use crate::rules::parts::*;
 
 /// The rule.
-pub const WGMMA: Rule =
-    Rule::new(Kind::Cuda, "matmul.wgmma", include_str!("../../../schedules/matmul.wgmma.toml"), wgmma);
+pub const WGMMA: Rule = Rule::new(Kind::Cuda, "matmul.wgmma", include_str!("../schedules/matmul.wgmma.toml"), wgmma);
 
 /// Rows from which on half of an instruction's rows are of use.
 pub const FEW_ROWS: i64 = 32;

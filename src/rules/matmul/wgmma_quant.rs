@@ -4,7 +4,7 @@
 //! maps describe.
 //! How: columns are the rows of instructions, of which a warpgroup has 64 or more and all rows of the tile, so that a
 //! value is decoded once for a block. Words and rows come into shared memory by tensor maps, started by a warpgroup of
-//! its own (`lower/pass/roles`). Those that multiply load words and decode them (`lower/tile/decode_bytes.rs`) into the
+//! its own (`lower/pass/roles`). Those that multiply load words and decode them (`lower/calls/decode_bytes.rs`) into the
 //! registers that are the first operand of their instructions (`tile/gemm/wgmma_words.rs`); scales come from memory a
 //! step ahead. While the products of one warpgroup go on, others decode.
 //! Rounding: values are those that the function says, sums are float32.
@@ -40,12 +40,8 @@ use crate::rules::find::product::Product;
 use crate::rules::parts::*;
 
 /// The rule.
-pub const WGMMA_QUANT: Rule = Rule::new(
-    Kind::Cuda,
-    "matmul.wgmma_quant",
-    include_str!("../../../schedules/matmul.wgmma_quant.toml"),
-    wgmma_quant,
-);
+pub const WGMMA_QUANT: Rule =
+    Rule::new(Kind::Cuda, "matmul.wgmma_quant", include_str!("../schedules/matmul.wgmma_quant.toml"), wgmma_quant);
 
 /// Rows that the instructions of warps, or loads straight from memory, serve as well.
 const FEW_ROWS: i64 = 16;

@@ -5,7 +5,7 @@
 //! How: as there, of the product of both factors transposed: columns of the result are the 64 rows of an instruction, rows its
 //! columns, of which there may be any multiple of 8. So few rows are cut into tiles without much that no row fills, and tiles of as
 //! many elements read less: 288 rows are two tiles of 144, where 64 at a time they would be five, or three of 128. Results
-//! pass through shared memory on their way, where eight of them fill no sector (`lower/tile/warp_rows`).
+//! pass through shared memory on their way, where eight of them fill no sector (`lower/calls/warp_rows`).
 //! Declines: `target_kind`, `warpgroup_products`, the predicates of [`Product::of`], `rows_and_columns`,
 //! `operand_dtype`, `accumulator_dtype`, `one_result`, `hundreds_of_rows`, `boxed_factors`.
 //!
@@ -32,7 +32,7 @@ use crate::rules::parts::*;
 pub const WGMMA_SWAP_AB: Rule = Rule::new(
     Kind::Cuda,
     "matmul.wgmma_swap_ab",
-    include_str!("../../../schedules/matmul.wgmma_swap_ab.toml"),
+    include_str!("../schedules/matmul.wgmma_swap_ab.toml"),
     wgmma_swap_ab,
 );
 

@@ -38,12 +38,8 @@ use crate::rules::parts::*;
 use crate::rules::space::limits::over;
 
 /// The rule.
-pub const WGMMA_TF32X3: Rule = Rule::new(
-    Kind::Cuda,
-    "matmul.wgmma_tf32x3",
-    include_str!("../../../schedules/matmul.wgmma_tf32x3.toml"),
-    wgmma_tf32x3,
-);
+pub const WGMMA_TF32X3: Rule =
+    Rule::new(Kind::Cuda, "matmul.wgmma_tf32x3", include_str!("../schedules/matmul.wgmma_tf32x3.toml"), wgmma_tf32x3);
 
 /// Sets of sums: those of all steps, and of one step those of the high parts and of the others.
 const SETS: i64 = 3;

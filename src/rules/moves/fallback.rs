@@ -36,11 +36,10 @@ use crate::rules::parts::*;
 use crate::rules::space::outlines::{self, Moves};
 
 /// The GPU form.
-pub const CUDA: Rule =
-    Rule::new(Kind::Cuda, "fallback.cuda", include_str!("../../../schedules/fallback.cuda.toml"), cuda);
+pub const CUDA: Rule = Rule::new(Kind::Cuda, "fallback.cuda", include_str!("../schedules/fallback.cuda.toml"), cuda);
 
 /// The CPU form.
-pub const CPU: Rule = Rule::new(Kind::Cpu, "fallback.cpu", include_str!("../../../schedules/fallback.cpu.toml"), cpu);
+pub const CPU: Rule = Rule::new(Kind::Cpu, "fallback.cpu", include_str!("../schedules/fallback.cpu.toml"), cpu);
 
 /// Bytes of which every multiprocessor soon has what it needs in its cache.
 const CACHED: i64 = 1 << 17;

@@ -31,8 +31,7 @@ use crate::rules::parts::*;
 use crate::rules::space::outlines::Moves;
 
 /// The GPU form.
-pub const CUDA: Rule =
-    Rule::new(Kind::Cuda, "transpose.cuda", include_str!("../../../schedules/transpose.cuda.toml"), cuda);
+pub const CUDA: Rule = Rule::new(Kind::Cuda, "transpose.cuda", include_str!("../schedules/transpose.cuda.toml"), cuda);
 
 struct Cuda(Transpose);
 

@@ -20,7 +20,7 @@ use super::transpose::{Transpose, tile_within_axes};
 use crate::rules::parts::*;
 
 /// The CPU form.
-pub const CPU: Rule = Rule::new(Kind::Cpu, "transpose.cpu", include_str!("../../../schedules/transpose.cpu.toml"), cpu);
+pub const CPU: Rule = Rule::new(Kind::Cpu, "transpose.cpu", include_str!("../schedules/transpose.cpu.toml"), cpu);
 
 struct Cpu(Transpose);
 

@@ -38,12 +38,8 @@ use crate::rules::parts::*;
 use crate::rules::reduction::cpu::cpu_space;
 
 /// The rule.
-pub const CPU: Rule = Rule::new(
-    Kind::Cpu,
-    "general_reduction.cpu",
-    include_str!("../../../schedules/general_reduction.cpu.toml"),
-    general,
-);
+pub const CPU: Rule =
+    Rule::new(Kind::Cpu, "general_reduction.cpu", include_str!("../schedules/general_reduction.cpu.toml"), general);
 
 /// Elements of a row that fit on the stack of a thread.
 const MAX_KEPT: i64 = 1 << 15;

@@ -38,12 +38,8 @@ use crate::rules::find::shape::find_block;
 use crate::rules::parts::*;
 
 /// The rule.
-pub const ROWS: Rule = Rule::new(
-    Kind::Cuda,
-    "general_reduction.rows",
-    include_str!("../../../schedules/general_reduction.rows.toml"),
-    general,
-);
+pub const ROWS: Rule =
+    Rule::new(Kind::Cuda, "general_reduction.rows", include_str!("../schedules/general_reduction.rows.toml"), general);
 
 /// What the `relax` knob does.
 const WAYS: [&str; 2] = ["reciprocal", "exp2"];

@@ -36,12 +36,11 @@ use crate::rules::find::shape::{Axis, Chain, find_block, size};
 use crate::rules::parts::*;
 
 /// The GPU form.
-pub const CUDA: Rule =
-    Rule::new(Kind::Cuda, "reduction.any", include_str!("../../../schedules/reduction.any.toml"), cuda);
+pub const CUDA: Rule = Rule::new(Kind::Cuda, "reduction.any", include_str!("../schedules/reduction.any.toml"), cuda);
 
 /// The CPU form.
 pub const CPU: Rule =
-    Rule::new(Kind::Cpu, "reduction.any_cpu", include_str!("../../../schedules/reduction.any_cpu.toml"), cpu);
+    Rule::new(Kind::Cpu, "reduction.any_cpu", include_str!("../schedules/reduction.any_cpu.toml"), cpu);
 
 /// Steps of a reduction from which on several threads share one where outputs are few.
 const SHARED: i64 = 64;

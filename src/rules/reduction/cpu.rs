@@ -38,12 +38,11 @@ use crate::rules::parts::*;
 use crate::rules::space::outlines;
 
 /// The form with the contiguous axis reduced.
-pub const INNER: Rule =
-    Rule::new(Kind::Cpu, "reduction.cpu", include_str!("../../../schedules/reduction.cpu.toml"), inner);
+pub const INNER: Rule = Rule::new(Kind::Cpu, "reduction.cpu", include_str!("../schedules/reduction.cpu.toml"), inner);
 
 /// The form with a strided axis reduced.
 pub const OUTER: Rule =
-    Rule::new(Kind::Cpu, "reduction.outer_cpu", include_str!("../../../schedules/reduction.outer_cpu.toml"), outer);
+    Rule::new(Kind::Cpu, "reduction.outer_cpu", include_str!("../schedules/reduction.outer_cpu.toml"), outer);
 
 struct Inner(Reduction);
 

@@ -31,7 +31,7 @@ use crate::rules::space::outlines;
 
 /// The rule.
 pub const INNER: Rule =
-    Rule::new(Kind::Cuda, "reduction.inner", include_str!("../../../schedules/reduction.inner.toml"), inner);
+    Rule::new(Kind::Cuda, "reduction.inner", include_str!("../schedules/reduction.inner.toml"), inner);
 
 const THREADS: &[&str] = &["threads", "rows"];
 

@@ -36,7 +36,7 @@ use crate::rules::space::outlines;
 
 /// The rule.
 pub const OUTER: Rule =
-    Rule::new(Kind::Cuda, "reduction.outer", include_str!("../../../schedules/reduction.outer.toml"), outer);
+    Rule::new(Kind::Cuda, "reduction.outer", include_str!("../schedules/reduction.outer.toml"), outer);
 
 const THREADS: &[&str] = &["threads", "rows"];
 

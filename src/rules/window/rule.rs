@@ -38,10 +38,10 @@ use crate::rules::find::shape::{Axis, OneReduction, Reduction, WINDOW, find_bloc
 use crate::rules::parts::*;
 
 /// The GPU form.
-pub const CUDA: Rule = Rule::new(Kind::Cuda, "window.cuda", include_str!("../../../schedules/window.cuda.toml"), cuda);
+pub const CUDA: Rule = Rule::new(Kind::Cuda, "window.cuda", include_str!("../schedules/window.cuda.toml"), cuda);
 
 /// The CPU form.
-pub const CPU: Rule = Rule::new(Kind::Cpu, "window.cpu", include_str!("../../../schedules/window.cpu.toml"), cpu);
+pub const CPU: Rule = Rule::new(Kind::Cpu, "window.cpu", include_str!("../schedules/window.cpu.toml"), cpu);
 
 /// A reduction over a short window.
 struct Short {

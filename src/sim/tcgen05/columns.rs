@@ -38,7 +38,7 @@ pub(super) struct Columns {
 }
 
 /// Both blocks of the pair of a block.
-pub(in crate::sim) fn pair_of(block: usize) -> [usize; 2] {
+pub(crate) fn pair_of(block: usize) -> [usize; 2] {
     let first = block / 2 * 2;
     [first, first + 1]
 }

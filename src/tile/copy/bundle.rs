@@ -6,7 +6,7 @@ use crate::ir::{ExecScope, Expr};
 use crate::tile::{Cx, Part, Places, View};
 
 /// What each thread of a scope holds of a tile in registers.
-pub(in crate::tile) struct Bundle {
+pub(crate) struct Bundle {
     /// What each thread holds.
     pub part: Part,
     /// Where that is in the tile.

@@ -8,7 +8,7 @@ use crate::tile::{Cx, Refusals, View};
 
 /// Asks what every copy asks: both operands are tiles that can be read and written, nothing is converted,
 /// and both tiles have the same extents.
-pub(in crate::tile) fn pair(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Result<Pair, String> {
+pub(crate) fn pair(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Result<Pair, String> {
     let pair = Pair::of(call, cx);
     r.ask_of("operands", &pair, operands);
     r.ask_of("dtype", &pair, dtype);
@@ -29,7 +29,7 @@ pub(super) fn cache_options(call: &TileCall, r: &mut Refusals) -> Option<CacheHi
 }
 
 /// Asks whether a call has no other named arguments than these.
-pub(in crate::tile) fn options(call: &TileCall, names: &[&str], r: &mut Refusals) {
+pub(crate) fn options(call: &TileCall, names: &[&str], r: &mut Refusals) {
     let given = call.config.keys().chain(call.operands.keys());
     let other = given.into_iter().find(|k| !names.contains(&k.as_str()));
     let why = |k: &String| Err(format!("`{k}` means nothing here; named arguments are {}", names.join(", ")));
@@ -61,7 +61,7 @@ pub(super) fn dtype(Pair { dst, src }: &Pair) -> Result<(), String> {
 }
 
 /// That both tiles have the same extents, dimensions of extent 1 apart.
-pub(in crate::tile) fn same_shape(Pair { dst, src }: &Pair) -> Result<(), String> {
+pub(crate) fn same_shape(Pair { dst, src }: &Pair) -> Result<(), String> {
     if box_of(&dst.extent) == box_of(&src.extent) {
         return Ok(());
     }

@@ -5,7 +5,7 @@ use crate::ir::{Expr, Scope, TileCall};
 use crate::tile::{Cx, View};
 
 /// The two tiles of a copy. The box is their shape without dimensions of extent 1.
-pub(in crate::tile) struct Pair {
+pub(crate) struct Pair {
     /// Where the elements go.
     pub dst: View,
     /// Where they come from.
@@ -53,24 +53,24 @@ impl Pair {
 }
 
 /// Extents other than 1.
-pub(in crate::tile) fn box_of(extent: &[i64]) -> Vec<i64> {
+pub(crate) fn box_of(extent: &[i64]) -> Vec<i64> {
     extent.iter().copied().filter(|n| *n != 1).collect()
 }
 
 /// An index into the box as an index into a tile of that extent.
-pub(in crate::tile) fn spread(extent: &[i64], index: &[Expr]) -> Vec<Expr> {
+pub(crate) fn spread(extent: &[i64], index: &[Expr]) -> Vec<Expr> {
     let mut rest = index.iter();
     let pick = |n: &i64| if *n == 1 { Expr::i64(0) } else { rest.next().cloned().unwrap_or_else(|| Expr::i64(0)) };
     extent.iter().map(pick).collect()
 }
 
 /// An index into a tile of that extent as an index into the box.
-pub(in crate::tile) fn gather(extent: &[i64], index: &[Expr]) -> Vec<Expr> {
+pub(crate) fn gather(extent: &[i64], index: &[Expr]) -> Vec<Expr> {
     extent.iter().zip(index).filter(|(n, _)| **n != 1).map(|(_, i)| i.clone()).collect()
 }
 
 /// The name of a memory in sentences.
-pub(in crate::tile) fn memory_name(view: &View) -> &str {
+pub(crate) fn memory_name(view: &View) -> &str {
     match &view.scope {
         Scope::Global => "global memory",
         Scope::Shared | Scope::SharedDyn => "shared memory",

@@ -218,7 +218,7 @@ impl Turn<'_> {
 }
 
 /// One access per side, or an assignment where there is nothing to say about it.
-pub(in crate::tile) fn moved(
+pub(crate) fn moved(
     (dst, to): (&Name, Expr),
     (src, from): (&Name, Expr),
     dtype: DType,

@@ -16,7 +16,7 @@ const LANE: &str = "lane of a walk";
 type Place<'a> = Box<dyn Fn(&[Expr]) -> Expr + 'a>;
 
 /// One side of a copy: where the elements of a box are.
-pub(in crate::tile) struct Side<'a> {
+pub(crate) struct Side<'a> {
     /// The element offset in the storage.
     pub at: Place<'a>,
     /// The same before the permutation of memory.
@@ -34,7 +34,7 @@ pub(in crate::tile) struct Side<'a> {
 }
 
 /// An order of visit, `lanes` elements at a time.
-pub(in crate::tile) struct Walk {
+pub(crate) struct Walk {
     extent: Vec<i64>,
     /// Dimensions of the box, the slowest first.
     order: Vec<usize>,

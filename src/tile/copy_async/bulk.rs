@@ -62,7 +62,7 @@ fn mbar(call: &TileCall, loads: bool, cx: &Cx) -> Result<Option<At>, String> {
 ///
 /// # Errors
 /// Where it names none.
-pub(in crate::tile) fn place_of(bar: &TileArg, cx: &Cx) -> Result<At, String> {
+pub(crate) fn place_of(bar: &TileArg, cx: &Cx) -> Result<At, String> {
     let tile = match bar {
         TileArg::Tile(tile) => tile.clone(),
         TileArg::Scalar(e) => element(e).ok_or("`mbar` is not an element of a buffer, such as `bar[0]`")?,

@@ -10,7 +10,7 @@ use crate::tile::loops::unrolled;
 use crate::tile::{Cx, Emit, Part, WARP};
 
 /// The grid.
-pub(in crate::tile) struct Grid {
+pub(crate) struct Grid {
     /// Rows and columns of fragments of one warp.
     pub local: [i64; 2],
     /// For each warp of the scope, the numbers of its rows and of its columns of fragments.
@@ -114,7 +114,7 @@ fn numbers(
 }
 
 /// An element of a fragment that each lane holds.
-pub(in crate::tile) struct Element {
+pub(crate) struct Element {
     /// Its number in the lane's part of each dimension.
     pub own: [i64; 2],
     /// Row and column in the fragment.

@@ -9,7 +9,7 @@ use crate::tile::{Cx, Refusals, View};
 const KNOWN: [&str; 5] = ["alpha", "beta", "precision", "transpose_a", "transpose_b"];
 
 /// A tile as a matrix in the orientation of the product.
-pub(in crate::tile) struct Matrix {
+pub(crate) struct Matrix {
     /// The tile.
     pub view: View,
     /// The tile's dimensions that are the rows and the columns.

@@ -100,7 +100,8 @@ fn coordinate(name: &str, value: i64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::{Knob, LaunchOutline, Outline, Space, made_up, outlined};
+    use crate::rules::made_up::{made_up, outlined};
+    use crate::rules::{Knob, LaunchOutline, Outline, Space};
     use crate::target::{HostCpu, Target};
 
     #[test]

@@ -5,9 +5,9 @@ use super::patch::{BOTH, GROUP, LANES, Patch};
 use crate::analysis::{linear, multiple_of, simplify};
 use crate::ir::device::{conjuncts, index_var};
 use crate::ir::{DType, Expr, Name};
+use crate::lower::calls::global_store::GlobalStore;
 use crate::lower::nest::Nest;
 use crate::lower::pass::guards::{free_of, strict_difference};
-use crate::lower::tile::global_store::GlobalStore;
 
 /// Bytes of the widest store.
 const WIDEST: i64 = 16;

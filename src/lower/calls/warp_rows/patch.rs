@@ -3,8 +3,8 @@
 use crate::analysis::{Ranges, linear, simplify};
 use crate::ir::device::index_var;
 use crate::ir::{BinOp, Expr, Name, ThreadTag};
+use crate::lower::calls::quads::Pairs;
 use crate::lower::pass::guards::strict_difference;
-use crate::lower::tile::quads::Pairs;
 
 /// Lanes of a warp, that share a row of an accumulator, and rows that a warp holds side by side.
 pub const LANES: i64 = 32;
