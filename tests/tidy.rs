@@ -5,8 +5,8 @@ use crate::common::files;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Modules that each module may name in `use crate::...`. What is not listed may use nothing. Rooms that are crates
-/// are not here: they may use the rooms of their manifests.
+/// Modules that each module may name in `use crate::...`. What is not listed may use nothing. Those that are
+/// crates are not here: they may use what their manifests name.
 const LAYERS: &[(&str, &[&str])] = &[
     ("files", &[]),
     ("log", &["files"]),
@@ -57,12 +57,12 @@ fn module(path: &Path) -> String {
     first.trim_end_matches(".rs").to_string()
 }
 
-/// The rooms that a room which is a crate may use, as its manifest has them.
-fn by_manifest(room: &str) -> Option<Vec<String>> {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(room).join("Cargo.toml");
+/// What a module that is a crate may use, as its manifest has it.
+fn by_manifest(module: &str) -> Option<Vec<String>> {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(module).join("Cargo.toml");
     let text = std::fs::read_to_string(manifest).ok()?;
-    let rooms = text.lines().filter_map(|l| Some(l.strip_prefix("daylight-")?.split('.').next()?.to_string()));
-    Some(rooms.collect())
+    let modules = text.lines().filter_map(|l| Some(l.strip_prefix("daylight-")?.split('.').next()?.to_string()));
+    Some(modules.collect())
 }
 
 /// The text without its unit tests, which may use anything, and without comments.

@@ -1,7 +1,7 @@
 //! What can be known about a function without running it: ranges and simplified index
 //! expressions, normal form, facts about its blocks, its work, and whether it is taken at all.
 
-// A path names its room first, in the room itself too.
+// A path begins with a module of `daylight` everywhere, in that module too.
 extern crate self as analysis;
 
 use daylight_ir as ir;

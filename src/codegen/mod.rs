@@ -4,7 +4,7 @@
 //! Values of 16- and 8-bit floats are computed in float32 and rounded once per operation, which is
 //! the correctly rounded result. Names are the canonical ones.
 
-// A path names its room first, in the room itself too.
+// A path begins with a module of `daylight` everywhere, in that module too.
 extern crate self as codegen;
 
 use daylight_ir as ir;

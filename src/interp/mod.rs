@@ -3,7 +3,7 @@
 //! A function is compiled to bytecode on two register files (`i64` and `f64`) and run. Integers
 //! wrap to their types; `int32` and `int64` index arithmetic is taken not to overflow.
 
-// A path names its room first, in the room itself too.
+// A path begins with a module of `daylight` everywhere, in that module too.
 extern crate self as interp;
 
 use daylight_ir as ir;

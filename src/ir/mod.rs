@@ -1,7 +1,7 @@
 //! The intermediate representation: tensor functions (`PrimFunc`) as read from TVMScript, and the
-//! `Program` they are lowered to. Uses no other room and knows no target.
+//! `Program` they are lowered to. Uses no other module and knows no target.
 
-// A path names its room first, in the room itself too.
+// A path begins with a module of `daylight` everywhere, in that module too.
 extern crate self as ir;
 
 mod builder;

@@ -1,7 +1,7 @@
 //! From a scheduled function or a tile program to a `Program`: a list of passes, [`PASSES`], between what makes
 //! statements of blocks and what makes a kernel of statements.
 
-// A path names its room first, in the room itself too.
+// A path begins with a module of `daylight` everywhere, in that module too.
 extern crate self as lower;
 
 use daylight_analysis as analysis;

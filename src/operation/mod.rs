@@ -1,7 +1,7 @@
 //! Common operations as tensor functions: what `daylight new` writes. A file for each, or for a family, and a row in
 //! [`OPERATIONS`]; all are made with [`PrimFuncBuilder`].
 
-// A path names its room first, in the room itself too.
+// A path begins with a module of `daylight` everywhere, in that module too.
 extern crate self as operation;
 
 use daylight_ir as ir;
@@ -77,6 +77,7 @@ impl Operation {
     /// The function of that name for some options, each with its value; that of a flag is not looked at.
     ///
     /// ```
+    /// # mod daylight { pub use daylight_operation as operation; }
     /// let options = [("m", "n"), ("n", "4096"), ("k", "11008"), ("dtype", "bfloat16"), ("residual", "")];
     /// let func = daylight::operation::by_name("matmul")?.function("down", &options)?;
     /// assert!(func.to_string().contains("def down(A: T.Buffer((n, T.int64(11008)), \"bfloat16\")"));

@@ -5,7 +5,7 @@
 //! schedules every point that meets them, with nothing left to find out. Every rule is asked, and tuning lets
 //! those that accept compete.
 
-// A path names its room first, in the room itself too.
+// A path begins with a module of `daylight` everywhere, in that module too.
 extern crate self as rules;
 
 use daylight_analysis as analysis;

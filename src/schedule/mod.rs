@@ -5,7 +5,7 @@
 //! picture, its named preconditions and its effect; a step that fails leaves the schedule as it
 //! was and says which precondition did not hold.
 
-// A path names its room first, in the room itself too.
+// A path begins with a module of `daylight` everywhere, in that module too.
 extern crate self as schedule;
 
 use daylight_analysis as analysis;

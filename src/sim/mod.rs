@@ -20,7 +20,7 @@
 //! The blocks of a cluster run together; otherwise blocks run one after the other, but for those that a running one asks
 //! for and is given (`unstarted`).
 
-// A path names its room first, in the room itself too.
+// A path begins with a module of `daylight` everywhere, in that module too.
 extern crate self as sim;
 
 use daylight_interp as interp;

@@ -4,7 +4,7 @@
 //! each; a CPU target takes its caches and cores from the machine, which the caller reads and
 //! passes in as [`HostCpu`]. `sim:sm_NN` is the row of that GPU, run by the simulator.
 
-// A path names its room first, in the room itself too.
+// A path begins with a module of `daylight` everywhere, in that module too.
 extern crate self as target;
 
 use daylight_ir as ir;

@@ -10,7 +10,7 @@
 //! To add a variant: one file, one line in the table of its folder, one case in `tests/tile` that
 //! chooses it and one per predicate that declines.
 
-// A path names its room first, in the room itself too.
+// A path begins with a module of `daylight` everywhere, in that module too.
 extern crate self as tile;
 
 use daylight_analysis as analysis;

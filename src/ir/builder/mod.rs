@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What is wrong with a step is said by [`PrimFuncBuilder::finish`].
 ///
 /// ```
+/// # mod daylight { pub use daylight_ir as ir; }
 /// use daylight::ir::{DType, Expr, Intrin, PrimFuncBuilder, Reducer};
 ///
 /// // y[i] = sqrt(sum over k of x[i, k]^2)
