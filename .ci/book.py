@@ -164,7 +164,7 @@ def copy(folder):
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for path in filter(None, listed.split("\0")):
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(ROOT / path, folder / path)
+        shutil.copy2(ROOT / path, folder / path, follow_symlinks=False)
 
 
 def environment(daylight, python, home):
