@@ -38,7 +38,8 @@ def main():
         entry = f'name = "{p["name"]}"\nversion = "{p["version"]}"'
         if not any(entry in e and "\nchecksum = " in e for e in locked):
             wrong.append(f"{name}: no checksum in Cargo.lock")
-    package = ["cargo", "package", "--workspace", "--locked", "--no-verify", "--allow-dirty", "--target-dir", "target/ci-package"]
+    package = ["cargo", "package", "--workspace", "--locked", "--no-verify", "--allow-dirty"]
+    package += ["--target-dir", "target/ci-package"]
     said = subprocess.run(package, check=True, capture_output=True, text=True).stderr
     wrong += [line for line in said.splitlines() if "yanked" in line]
     size = sum(p.stat().st_size for p in pathlib.Path("target/ci-package/package").glob("*.crate"))

@@ -109,6 +109,19 @@ fn arrows_between_modules_point_one_way() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// `cargo test` runs no tests of a package that is no default member.
+#[test]
+fn modules_that_are_crates_are_tested() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let manifest = std::fs::read_to_string(root.join("Cargo.toml")).expect("the manifest");
+    let members = manifest.split("default-members = [").nth(1).and_then(|rest| rest.split(']').next());
+    let members: BTreeSet<&str> = members.expect("a list").split(',').map(|m| m.trim().trim_matches('"')).collect();
+    let modules: BTreeSet<String> = sources().keys().map(|path| module(path)).collect();
+    let crates = modules.iter().filter(|m| by_manifest(m).is_some()).map(|m| format!("src/{m}"));
+    let crates: BTreeSet<String> = crates.chain([".".to_string()]).collect();
+    assert_eq!(members, crates.iter().map(String::as_str).collect());
+}
+
 #[test]
 fn files_are_short() {
     let long: Vec<String> = sources()

@@ -11,9 +11,6 @@ pub fn made_up(space: Space, target: &Target) -> Arm {
 }
 
 /// The same with outlines.
-///
-/// # Panics
-/// Never: the function that it takes can be read.
 pub fn outlined(space: Space, target: &Target, outline: fn(&Knobs) -> Option<Outline>) -> Arm {
     let text = "@T.prim_func\ndef f(A: T.Buffer((8,), \"float32\")):\n    T.evaluate(0)\n";
     let func = ir::read(text, "f.py").expect("a function").remove(0);
