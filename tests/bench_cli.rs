@@ -179,8 +179,10 @@ fn what_is_wrong_or_dies_has_no_time_and_the_others_have() {
     let (code, table, _) = place.bench("k.c:wrong,default", &[]);
     let line = |name: &str| table.lines().find(|l| l.trim_start().starts_with(name)).unwrap_or_default().to_string();
     assert!(code == 1 && line("k.c:wrong").trim_end().ends_with("wrong_result"), "{table}");
+    // A machine whose caches hold it may be faster than the floor of its memory.
+    let share = |line: &str| line.contains(" %") || line.contains(" cached ");
     assert!(
-        line("default").contains(" x ") && line("default").contains(" %") && line("contender").contains("median us"),
+        line("default").contains(" x ") && share(&line("default")) && line("contender").contains("median us"),
         "{table}"
     );
 }
