@@ -12,6 +12,7 @@ mod apply_family;
 mod apply_maps;
 mod apply_names;
 mod apply_overlap;
+mod apply_settled;
 mod apply_sizes;
 mod apply_text;
 mod apply_untuned;

@@ -1,19 +1,21 @@
 //! Grows the trees of `src/rules/prior/learned` from logs, or judges them by such. No GPU is needed.
 //!
-//! `fit_prior grow LOG:FOLDER... > trees.bin`, `fit_prior judge trees.bin LOG:FOLDER...`: each log with the folder of its functions
-//! (TVMScript). Judged is which of the measured candidates is chosen, over the best measured one: by the model by hand, and by that
-//! and the trees.
+//! `fit_prior grow LOG:FOLDER... > trees.bin`, `fit_prior grow-compiled LOG:FOLDER... > trees-compiled.bin`, `fit_prior judge trees.bin
+//! trees-compiled.bin LOG:FOLDER...`: each log with the folder of its functions (TVMScript). Judged is which of the measured candidates
+//! is chosen, over the best measured one: by the model by hand, by that and the trees, and by those that know registers among the first
+//! of these.
 //! `fit_prior untuned LOG:FOLDER...` says the same of what is built untuned: of all points, by the trees that are built in.
 
 mod changed;
 mod grow;
 mod untuned;
 
-use daylight::assemble::Schedulable;
+use daylight::assemble::{self, Schedulable};
 use daylight::ir;
 use daylight::log::{self, Record};
 use daylight::rules::prior;
-use daylight::rules::prior::learned::{self, BY_HAND, features, features::Candidate, trees::Forest};
+use daylight::rules::prior::learned::features::{Candidate, Compiled};
+use daylight::rules::prior::learned::{self, BY_HAND, features, trees::Forest};
 use daylight::rules::{Knobs, Outline, Spaces, arms, verdicts};
 use daylight::target::{HostCpu, Target};
 use daylight::tune::replay::{Replay, as_logged};
@@ -46,16 +48,20 @@ struct Sample {
     model: f64,
     /// How much it counts.
     counts: f64,
+    /// What its kernels take, where that is known and they do not spill registers.
+    compiled: Option<Compiled>,
 }
 
 impl Sample {
-    fn candidate(&self) -> Candidate<'_> {
+    /// As it is seen before its kernels are compiled, or after that.
+    fn candidate(&self, compiled: bool) -> Candidate<'_> {
         Candidate {
             rule: self.rule,
             knobs: &self.knobs,
             function: &self.function,
             outline: &self.outline,
             ns: self.model,
+            compiled: self.compiled.filter(|_| compiled),
         }
     }
 }
@@ -72,18 +78,31 @@ fn main() {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match &args[..] {
         ["grow", logs @ ..] => {
-            let functions = all(logs);
-            let names = names(&functions);
-            let rows = rows(&names, &functions);
-            std::io::stdout().write_all(&grow::forest(names, &rows).write()).expect("it is written");
+            print(&grown(&all(logs), false));
         }
-        ["judge", trees, logs @ ..] => {
-            let file = std::fs::read(trees).expect("a readable file");
-            judge(&Forest::read(&file).expect("trees"), &all(logs));
+        ["grow-compiled", logs @ ..] => {
+            print(&grown(&all(logs), true));
+        }
+        ["judge", trees, compiled, logs @ ..] => {
+            let forest = |file: &str| Forest::read(&std::fs::read(file).expect("a readable file")).expect("trees");
+            judge([forest(trees), forest(compiled)], &all(logs));
         }
         ["untuned", logs @ ..] => untuned::print(logs),
-        _ => println!("usage: fit_prior grow LOG:FOLDER... | judge TREES LOG:FOLDER... | untuned LOG:FOLDER..."),
+        _ => println!(
+            "usage: fit_prior grow LOG:FOLDER... | grow-compiled LOG:FOLDER... | judge TREES COMPILED LOG:FOLDER... | untuned LOG:FOLDER..."
+        ),
     }
+}
+
+fn print(forest: &Forest) {
+    std::io::stdout().write_all(&forest.write()).expect("it is written");
+}
+
+fn grown(functions: &[Function], compiled: bool) -> Forest {
+    let names = names(functions, compiled);
+    let rows = rows(&names, functions, compiled);
+    eprintln!("grown from {} candidates", rows.len());
+    grow::forest(names, &rows)
 }
 
 fn all(logs: &[&str]) -> Vec<Function> {
@@ -128,7 +147,9 @@ fn function(path: &Path, records: &[&Record]) -> Option<Function> {
         let model = prior::ns(&outline, &target);
         let (rule, function) = (arm.space.form, arm.candidate(&point.knobs, &outline, model).function);
         let counts = if changed.contains(&changed::Kind::of(point)) { APART } else { 1.0 };
-        let sample = Sample { rule, knobs: point.knobs.clone(), function: *function, outline, ns, model, counts };
+        let compiled = replay.resources(point).and_then(assemble::compiled);
+        let (knobs, function) = (point.knobs.clone(), *function);
+        let sample = Sample { rule, knobs, function, outline, ns, model, counts, compiled };
         (model.is_finite() && ns > 0.0).then_some(sample)
     };
     let spilled = replay.spilled().map(|point| (point, SPILLED * replay.best_ns()));
@@ -139,26 +160,27 @@ fn function(path: &Path, records: &[&Record]) -> Option<Function> {
     Some(Function { name, gpu, target, samples })
 }
 
-/// What trees are to look at: outlines, and the rules and knobs of these functions.
-fn names(functions: &[Function]) -> Vec<String> {
+/// What trees are to look at: outlines, and the rules and knobs of these functions; where kernels are `compiled`, what they take.
+fn names(functions: &[Function], compiled: bool) -> Vec<String> {
     let samples = || functions.iter().flat_map(|f| &f.samples);
     let rules: BTreeSet<&str> = samples().map(|s| s.rule).collect();
     let knobs: BTreeSet<&str> = samples().flat_map(|s| s.knobs.0.iter().map(|(name, _)| &**name)).collect();
-    functions.first().map_or(vec![], |f| features::names(rules, knobs, &f.target))
+    functions.first().map_or(vec![], |f| features::names(rules, knobs, compiled, &f.target))
 }
 
-/// Of each candidate how far it is behind the best of its function, without what the model by hand is to say.
-fn rows(names: &[String], functions: &[Function]) -> Vec<Row> {
+/// Of each candidate how far it is behind the best of its function, without what the model by hand is to say; where kernels are to be
+/// `compiled`, of each of which it is known what they take.
+fn rows(names: &[String], functions: &[Function], compiled: bool) -> Vec<Row> {
     let usual = usual(functions);
     let of = |f: &Function| {
         let gpu = if f.gpu == usual { 1.0 } else { APART };
         let (best, first) = (best(&f.samples), f.samples.iter().map(|s| s.model).fold(f64::INFINITY, f64::min));
         let row = |s: &Sample| Row {
-            numbers: features::of(names, &s.candidate(), &f.target),
+            numbers: features::of(names, &s.candidate(compiled), &f.target),
             wanted: (s.ns / best).ln() - BY_HAND * (s.model / first).ln(),
             weight: gpu * s.counts * best / s.ns,
         };
-        f.samples.iter().map(row).collect::<Vec<Row>>()
+        f.samples.iter().filter(|s| !compiled || s.compiled.is_some()).map(row).collect::<Vec<Row>>()
     };
     functions.par_iter().flat_map(of).collect()
 }
@@ -174,16 +196,19 @@ fn best(samples: &[Sample]) -> f64 {
     samples.iter().map(|s| s.ns).fold(f64::INFINITY, f64::min)
 }
 
-fn judge(forest: &Forest, functions: &[Function]) {
-    let ways = [("model by hand", by_model as fn(&Forest, &Function) -> Option<f64>), ("trees", by_trees)];
-    let share = |of: fn(&Forest, &Function) -> Option<f64>, f: &Function| Some(best(&f.samples) / of(forest, f)?);
+/// The time of the candidate that is chosen.
+type Way = fn(&[Forest; 2], &Function) -> Option<f64>;
+
+fn judge(forests: [Forest; 2], functions: &[Function]) {
+    let ways = [("model by hand", by_model as Way), ("trees", by_trees), ("trees that know registers", by_compiled)];
+    let share = |of: Way, f: &Function| Some(best(&f.samples) / of(&forests, f)?);
     for (name, of) in ways {
         let shares: Vec<f64> = functions.iter().filter_map(|f| share(of, f)).collect();
         println!("{name}: {}", in_all(&shares));
     }
     for f in functions {
-        let [hand, trees] = ways.map(|(_, of)| share(of, f).unwrap_or(f64::NAN));
-        println!("{} {hand:.3} {trees:.3}", f.name);
+        let [hand, trees, compiled] = ways.map(|(_, of)| share(of, f).unwrap_or(f64::NAN));
+        println!("{} {hand:.3} {trees:.3} {compiled:.3}", f.name);
     }
 }
 
@@ -196,11 +221,31 @@ fn in_all(shares: &[f64]) -> String {
     format!("{mean:.4} of the best, N = {n}, {ten:.0} % within 10 %, {quarter:.0} % within 25 %")
 }
 
-fn by_model(_: &Forest, f: &Function) -> Option<f64> {
+fn by_model(_: &[Forest; 2], f: &Function) -> Option<f64> {
     f.samples.iter().min_by(|a, b| a.model.total_cmp(&b.model)).map(|s| s.ns)
 }
 
-fn by_trees(forest: &Forest, f: &Function) -> Option<f64> {
-    let said = |s: &Sample| learned::log_time_by(forest, &s.candidate(), &f.target);
-    f.samples.iter().min_by(|a, b| said(a).total_cmp(&said(b))).map(|s| s.ns)
+fn by_trees([forest, _]: &[Forest; 2], f: &Function) -> Option<f64> {
+    in_order(forest, f).first().map(|(_, s)| s.ns)
+}
+
+/// What trees say of each candidate, the shortest first.
+fn in_order<'f>(forest: &Forest, f: &'f Function) -> Vec<(f64, &'f Sample)> {
+    let said = |s: &'f Sample| (learned::log_time_by(forest, &s.candidate(false), &f.target), s);
+    let mut all: Vec<(f64, &Sample)> = f.samples.iter().map(said).collect();
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    all
+}
+
+/// Of the first eight the one that those trees choose that know how many registers there are; of the next eight where nobody knows
+/// that of any, or all spill.
+fn by_compiled([forest, compiled]: &[Forest; 2], f: &Function) -> Option<f64> {
+    let order = in_order(forest, f);
+    let said = |(_, s): &(f64, &Sample)| {
+        s.compiled?;
+        Some((learned::log_time_by(compiled, &s.candidate(true), &f.target), s.ns))
+    };
+    let best = |some: &[(f64, &Sample)]| some.iter().filter_map(said).min_by(|a, b| a.0.total_cmp(&b.0));
+    let known = order[..order.len().min(16)].chunks(8).find_map(best).map(|(_, ns)| ns);
+    known.or(order.first().map(|(_, s)| s.ns))
 }

@@ -28,6 +28,7 @@ pub fn print(logs: &[&str]) {
 fn choice(path: &Path, records: &[&Record]) -> Option<Choice> {
     let (_, arms) = taken(path, records)?;
     let replay = Replay::new(&arms, records)?;
+    replay.settle(&arms);
     let first = &arms.list[0];
     let point = Point { arm: 0, knobs: first.default()? };
     Some(Choice {

@@ -1,12 +1,14 @@
 //! From a schedule to what a compiler takes: lower, generate, plan. The one place where the stages
 //! between a schedule and its text are put together; the tuner, `apply`, `explain` and `verify` all
 //! come through here. `input` reads the functions that they are given, `sizes` are those of one, `subject` is one of them on a target,
-//! scheduled by rules or by hand, `overlap` lets kernels start early, `failure` says how a command ends, `guard` what becomes of a bug.
+//! scheduled by rules or by hand, `overlap` lets kernels start early, `settle` compiles what the untuned choice
+//! is chosen among, `failure` says how a command ends, `guard` what becomes of a bug.
 
 mod failure;
 mod guard;
 mod input;
 mod overlap;
+mod settle;
 mod sizes;
 mod subject;
 
@@ -14,6 +16,7 @@ pub use failure::{Exit, Failure};
 pub use guard::{caught, guarded};
 pub use input::{BadFile, Bindings, Input, Reading, Sizes, load};
 pub use overlap::{Constant, Overlap, check_constants};
+pub use settle::compiled;
 pub use sizes::{label, smaller_first};
 pub use subject::{Scheduled, Subject, TileProgram};
 

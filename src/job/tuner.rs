@@ -262,7 +262,11 @@ impl<'a> Tuner<'a> {
 
     fn prepare(&self, input: &Input, watcher: Watcher<'_>) -> Result<Work, Failure> {
         let mut say = |text: &str| watcher(Event::Note(text));
-        guarded(&input.name, || Work::new(input, &self.target, &self.spaces, self.config.seed, &mut say))
+        guarded(&input.name, || {
+            let work = Work::new(input, &self.target, &self.spaces, self.config.seed, &mut say)?;
+            work.settle(&self.compiler);
+            Ok(work)
+        })
     }
 
     fn run(&mut self, work: &Work, config: &TuneConfig, watcher: Watcher<'_>) -> Result<Report, Failure> {

@@ -57,6 +57,11 @@ impl Work {
         Ok(Work { input: input.clone(), subject, arms, problem, floor_us, enough_us, _folder: folder })
     }
 
+    /// Compiles what the untuned choice is chosen among, which is what is built where no log says more.
+    pub fn settle(&self, compiler: &dyn Compiler) {
+        self.arms.list.first().into_iter().for_each(|first| self.subject.settle(first, compiler));
+    }
+
     /// The function's name.
     pub fn name(&self) -> &str {
         &self.input.name

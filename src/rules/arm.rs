@@ -1,12 +1,17 @@
 //! A rule that takes a function: what it found there, which is decided once, and the knobs of that.
 
 use super::prior;
-use super::prior::learned::{self, features::Candidate, function::Function};
+use super::prior::learned::features::{Candidate, Compiled};
+use super::prior::learned::{self, function::Function};
 use super::{Ask, Knobs, Outline, Space, choice};
 use crate::analysis::Decline;
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
 use std::sync::OnceLock;
+
+/// Choices that are compiled together. Of 3,574 logged functions trees that know registers choose 0.9845 of the best among the first four,
+/// 0.9855 among eight and no more among sixteen (docs/search.md).
+const TOGETHER: usize = 8;
 
 /// What a rule found in a function that it takes.
 pub trait Accepted: Send + Sync {
@@ -53,8 +58,10 @@ pub struct Arm {
     target: Target,
     /// What measured candidates are told apart by besides what they do.
     function: Function,
-    /// Found when first asked for: the prior looks at every point for it.
-    default: OnceLock<Option<Knobs>>,
+    /// Found when first asked for: the prior looks at every point for them.
+    choices: OnceLock<Vec<Knobs>>,
+    /// The one of the choices that stands since their kernels are compiled.
+    settled: OnceLock<Knobs>,
 }
 
 impl Arm {
@@ -62,14 +69,15 @@ impl Arm {
     /// where no point would be left.
     pub fn new(space: Space, found: Found, target: &Target) -> Arm {
         let space = found.accepted.constrain(space, target).settle();
-        Arm { space, found, target: target.clone(), function: Function::default(), default: OnceLock::new() }
+        let (choices, settled) = (OnceLock::new(), OnceLock::new());
+        Arm { space, found, target: target.clone(), function: Function::default(), choices, settled }
     }
 
     /// The same with a space that `change` has taken points from, of which the default is found anew.
     #[must_use]
     pub fn narrow(mut self, change: impl FnOnce(&mut Space)) -> Arm {
         change(&mut self.space);
-        Arm { default: OnceLock::new(), ..self }
+        Arm { choices: OnceLock::new(), settled: OnceLock::new(), ..self }
     }
 
     /// Asks a rule.
@@ -89,20 +97,45 @@ impl Arm {
 
     /// Candidate 0, and what is built where no log says more: the space's default, unless the prior promises much
     /// more of another point; it is believed of GPUs, where a kernel waits for memory or is a product in tiles, and, with
-    /// what measured candidates say of it, where there are such.
+    /// what measured candidates say of it, where there are such. These choose again among a few once [`Arm::settle`] tells what
+    /// the kernels of those take.
     pub fn default(&self) -> Option<Knobs> {
+        self.settled.get().or_else(|| self.choices().first()).cloned()
+    }
+
+    /// The points that may become the default once their kernels are compiled: that which stands until then, and, where measured candidates
+    /// say something of it, the next ones by these. None where no point is legal.
+    pub fn choices(&self) -> &[Knobs] {
         let learned = |k: &Knobs| self.log_time(k);
         let judge = learned::is_known(&self.target).then_some(&learned as choice::Judge);
-        self.default.get_or_init(|| self.improved(judge)).clone()
+        self.choices.get_or_init(|| self.improved(judge))
+    }
+
+    /// Lets that of the [`Arm::choices`] be the default whose kernels promise the shortest time. `compile` says what the kernels of a few of them
+    /// take, and nothing of those that are no choice, such as what spills registers; it is asked of the next few where none of the first is one,
+    /// and of nothing where there is one choice alone. The first time counts.
+    pub fn settle(&self, compile: impl Fn(&[Knobs]) -> Vec<Option<Compiled>>) {
+        if self.choices().len() < 2 || self.settled.get().is_some() {
+            return;
+        }
+        let best = |some: &[Knobs]| {
+            let said = some.iter().cloned().zip(compile(some));
+            let said = said.filter_map(|(knobs, compiled)| Some((self.log_time_compiled(&knobs, compiled?)?, knobs)));
+            said.min_by(|a, b| a.0.total_cmp(&b.0))
+        };
+        if let Some((_, knobs)) = self.choices().chunks(TOGETHER).find_map(best) {
+            self.settled.get_or_init(|| knobs);
+        }
     }
 
     /// The same by the prior alone, where what measured candidates say leaves something out.
     pub(super) fn default_by_hand(&self) -> Option<Knobs> {
-        self.improved(None)
+        self.improved(None).into_iter().next()
     }
 
-    fn improved(&self, judge: Option<choice::Judge>) -> Option<Knobs> {
-        Some(choice::improve(&self.space, self.space.default()?, |k| self.known_ns(k), judge))
+    fn improved(&self, judge: Option<choice::Judge>) -> Vec<Knobs> {
+        let start = self.space.default();
+        start.map_or(vec![], |start| choice::improve(&self.space, start, |k| self.known_ns(k), judge))
     }
 
     /// The time in nanoseconds that the prior promises of a point; `None` where it is not believed.
@@ -127,6 +160,14 @@ impl Arm {
         self.log_time_where(knobs, |o| prior::has_registers(o, &self.target))
     }
 
+    /// The same of a point whose kernels are compiled, to compare with others that are ([`learned::log_time_compiled`]).
+    fn log_time_compiled(&self, knobs: &Knobs, compiled: Compiled) -> Option<f64> {
+        let outline = self.outline(knobs)?;
+        let ns = Some(prior::ns(&outline, &self.target)).filter(|ns| ns.is_finite())?;
+        let candidate = Candidate { compiled: Some(compiled), ..self.candidate(knobs, &outline, ns) };
+        learned::log_time_compiled(&candidate, &self.target)
+    }
+
     fn log_time_where(&self, knobs: &Knobs, fits: impl Fn(&Outline) -> bool) -> Option<f64> {
         let target = Some(&self.target).filter(|t| learned::is_known(t))?;
         let outline = self.outline(knobs).filter(|o| prior::is_judged(o) && fits(o))?;
@@ -136,7 +177,7 @@ impl Arm {
 
     /// A point as those see it that judge by measured candidates: with its outline, and the time that the prior suggests.
     pub fn candidate<'a>(&'a self, knobs: &'a Knobs, outline: &'a Outline, ns: f64) -> Candidate<'a> {
-        Candidate { rule: self.space.form, knobs, function: &self.function, outline, ns }
+        Candidate { rule: self.space.form, knobs, function: &self.function, outline, ns, compiled: None }
     }
 
     /// The same of the default, as a time.
@@ -204,6 +245,32 @@ mod tests {
         assert_eq!(arm.default(), Some(Knobs::from([("x", 7)])));
         let arm = arm.narrow(|space| space.knobs[0].values = vec![0, 1]);
         assert_eq!(arm.default(), Some(Knobs::from([("x", 1)])));
+    }
+
+    #[test]
+    fn a_choice_whose_kernels_are_known_to_be_good_becomes_the_default() {
+        let measured = |target: &Target| {
+            let knobs = vec![Knob { name: "vector".into(), default: 1, values: (1..33).collect(), ..Knob::default() }];
+            outlined(Space::new("reduction.inner", 1, knobs), target, |k| reads(k.get("vector") << 28))
+        };
+        let alone = |arm: &Arm, which: usize| {
+            let (taken, only) = (Compiled { registers: 40, shared_bytes: 0 }, arm.choices()[which].clone());
+            arm.settle(|some| some.iter().map(|k| Some(taken).filter(|_| *k == only)).collect());
+            arm.default().expect("a legal point")
+        };
+        let arm = measured(&hopper());
+        let (first, choices) = (arm.default(), arm.choices().to_vec());
+        assert!(choices.len() == 16 && first.as_ref() == choices.first(), "{choices:?}");
+        arm.settle(|some| vec![None; some.len()]);
+        assert_eq!(arm.default(), first, "nothing is known of any");
+        assert_eq!(alone(&arm, 9), choices[9], "where none of eight is a choice the next are asked for");
+        assert_eq!(alone(&arm, 1), choices[9], "the first time counts");
+        let arm = arm.narrow(|space| space.knobs[0].values = vec![1, 2]);
+        assert_eq!((arm.choices().len(), alone(&arm, 1)), (2, arm.choices()[1].clone()));
+        // Where nobody measured anything there is nothing to choose.
+        let other = measured(&Target::parse("cuda:sm_80", &HostCpu::default()).unwrap());
+        assert_eq!(other.choices().len(), 1);
+        assert_eq!(outlined(knob_x(), &hopper(), |k| reads(k.get("x"))).choices().len(), 1);
     }
 
     /// By the prior, and by what measured candidates say.

@@ -21,6 +21,8 @@ const WORTH_OF_A_JUDGE: f64 = 0.95;
 const FIRST: usize = 200;
 /// In how many knobs points differ at most that it looks at next to the best of those.
 const NEAR: usize = 3;
+/// Points of which a judge says the shortest times, what stands among them.
+const CHOICES: usize = 16;
 
 /// Says how long a point takes, in any unit or its logarithm; nothing of points that it does not know.
 pub type Judge<'a> = &'a dyn Fn(&Knobs) -> Option<f64>;
@@ -47,23 +49,25 @@ pub fn rule(first: Option<f64>, others: impl IntoIterator<Item = Option<f64>>, t
 
 /// `start`, or the legal point with the shortest time where that is much shorter; of several, the one that differs in
 /// the fewest knobs. A start that has no time is left alone. A `judge` takes the shortest of the first points and of those near it,
-/// unless it says nothing of the one that stands.
-pub fn improve(space: &Space, start: Knobs, time: impl Fn(&Knobs) -> Option<f64>, judge: Option<Judge>) -> Knobs {
-    let Some(before) = time(&start) else { return start };
+/// unless it says nothing of the one that stands; after it come some of which it says the next shortest times.
+pub fn improve(space: &Space, start: Knobs, time: impl Fn(&Knobs) -> Option<f64>, judge: Option<Judge>) -> Vec<Knobs> {
+    let Some(before) = time(&start) else { return vec![start] };
     let points = space.points();
     let mut timed: Vec<(f64, usize, &Knobs)> =
         points.iter().filter_map(|k| Some((time(k)?, differ(k, &start), k))).collect();
     timed.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
     let shortest = timed.first().filter(|(ns, ..)| *ns < WORTH * before);
     let stands = shortest.map_or(&start, |(.., point)| *point);
-    let Some((judge, promised)) = judge.and_then(|judge| Some((judge, judge(stands)?))) else { return stands.clone() };
+    let Some((judge, promised)) = judge.and_then(|judge| Some((judge, judge(stands)?))) else {
+        return vec![stands.clone()];
+    };
     let points: Vec<&Knobs> = timed.into_iter().map(|(.., k)| k).collect();
-    climbed((promised, stands), &points, judge).clone()
+    climbed((promised, stands), &points, judge).into_iter().cloned().collect()
 }
 
 /// The point of which a judge says the shortest time: of `stands`, of which it says that time, and the first of `points`; then of
-/// those near the best, as long as one of them is better.
-fn climbed<'a>(stands: (f64, &'a Knobs), points: &[&'a Knobs], judge: Judge) -> &'a Knobs {
+/// those near the best, as long as one of them is better. After it the next best of all that were looked at.
+fn climbed<'a>(stands: (f64, &'a Knobs), points: &[&'a Knobs], judge: Judge) -> Vec<&'a Knobs> {
     let mut said: Vec<Option<Option<f64>>> = vec![None; points.len()];
     let mut shortest = |among: &mut dyn Iterator<Item = usize>, before: (f64, &'a Knobs)| {
         among.fold(before, |best, i| match *said[i].get_or_insert_with(|| judge(points[i])) {
@@ -76,10 +80,20 @@ fn climbed<'a>(stands: (f64, &'a Knobs), points: &[&'a Knobs], judge: Judge) -> 
         let mut near = (0..points.len()).filter(|i| differ(points[*i], best.1) <= NEAR);
         let next = shortest(&mut near, best);
         if next.0 == best.0 {
-            return best.1;
+            break;
         }
         best = next;
     }
+    let said = points.iter().zip(said).filter_map(|(k, said)| Some((said??, *k)));
+    let mut others: Vec<(f64, &Knobs)> = [stands].into_iter().chain(said).collect();
+    others.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut out = vec![best.1];
+    for (_, k) in others {
+        if out.len() < CHOICES && !out.contains(&k) {
+            out.push(k);
+        }
+    }
+    out
 }
 
 /// In how many knobs points of one space differ.
@@ -91,6 +105,10 @@ fn differ(a: &Knobs, b: &Knobs) -> usize {
 mod tests {
     use super::*;
     use crate::rules::Knob;
+
+    fn first(space: &Space, start: Knobs, time: impl Fn(&Knobs) -> Option<f64>, judge: Option<Judge>) -> Knobs {
+        improve(space, start, time, judge).remove(0)
+    }
 
     fn space() -> Space {
         let knob = |name: &str| Knob { name: name.into(), default: 0, values: (0..8).collect(), ..Knob::default() };
@@ -107,7 +125,7 @@ mod tests {
     #[test]
     fn the_shortest_time_wins_and_knobs_that_do_not_matter_stay() {
         let far = |k: &Knobs| Some(100.0 + ((k.get("x") - 5).abs() * 10) as f64);
-        assert_eq!(improve(&space(), from(0, 3), far, None), from(5, 3));
+        assert_eq!(first(&space(), from(0, 3), far, None), from(5, 3));
     }
 
     #[test]
@@ -119,26 +137,42 @@ mod tests {
         let time = |k: &Knobs| Some(100.0 - sum(k));
         // Those with the largest sums come first; a judge that turns the order round goes on from these to the other end.
         let turned = |k: &Knobs| Some(10.0 + sum(k));
-        assert_eq!(improve(&space, at(9, 9, 9, 9), time, Some(&turned)), at(0, 0, 0, 0));
+        assert_eq!(first(&space, at(9, 9, 9, 9), time, Some(&turned)), at(0, 0, 0, 0));
         // One good point is found three knobs away, and not four.
         let good = |good: Knobs| move |k: &Knobs| Some(if *k == good { 1.0 } else { 50.0 });
-        assert_eq!(improve(&space, at(9, 9, 9, 9), time, Some(&good(at(9, 0, 0, 0)))), at(9, 0, 0, 0));
-        assert_eq!(improve(&space, at(9, 9, 9, 9), time, Some(&good(at(0, 0, 0, 0)))), at(9, 9, 9, 9));
+        assert_eq!(first(&space, at(9, 9, 9, 9), time, Some(&good(at(9, 0, 0, 0)))), at(9, 0, 0, 0));
+        assert_eq!(first(&space, at(9, 9, 9, 9), time, Some(&good(at(0, 0, 0, 0)))), at(9, 9, 9, 9));
         let knob = Knob { name: "x".into(), default: 0, values: (0..1000).collect(), ..Knob::default() };
         let space = Space::new("test", 1, vec![knob]);
         let at = |x: i64| Knobs::from([("x", x)]);
         let time = |k: &Knobs| Some((2000 - k.get("x")) as f64);
         let turned = |k: &Knobs| Some((10 + k.get("x")) as f64);
         // Where all are near each other, it goes on from the first to the last.
-        assert_eq!(improve(&space, at(0), time, Some(&turned)), at(0));
+        assert_eq!(first(&space, at(0), time, Some(&turned)), at(0));
         // One that promises less of none, or says nothing of what stands, changes nothing.
         let alike = |_: &Knobs| Some(1e4);
         let silent = |k: &Knobs| turned(k).filter(|_| k.get("x") != 999);
-        assert_eq!(improve(&space, at(0), time, Some(&alike)), at(999));
-        assert_eq!(improve(&space, at(0), time, Some(&silent)), at(999));
+        assert_eq!(first(&space, at(0), time, Some(&alike)), at(999));
+        assert_eq!(first(&space, at(0), time, Some(&silent)), at(999));
         // Points of one time are told apart.
         let alike = |_: &Knobs| Some(100.0);
-        assert_eq!(improve(&space, at(3), alike, Some(&turned)), at(0));
+        assert_eq!(first(&space, at(3), alike, Some(&turned)), at(0));
+    }
+
+    #[test]
+    fn the_next_best_come_after_the_best() {
+        let knob = Knob { name: "x".into(), default: 0, values: (0..1000).collect(), ..Knob::default() };
+        let space = Space::new("test", 1, vec![knob]);
+        let at = |x: i64| Knobs::from([("x", x)]);
+        let time = |k: &Knobs| Some((2000 - k.get("x")) as f64);
+        let odd = |k: &Knobs| Some((10 + k.get("x")) as f64).filter(|_| k.get("x") % 2 == 1);
+        let choices = improve(&space, at(0), time, Some(&odd));
+        assert_eq!(choices, (0..16).map(|i| at(2 * i + 1)).collect::<Vec<_>>());
+        // Nothing but what stands where nobody judges, and what stands among them where it is one of the best.
+        assert_eq!(improve(&space, at(0), time, None), [at(999)]);
+        let equal = |_: &Knobs| Some(1.0);
+        let choices = improve(&space, at(999), time, Some(&equal));
+        assert_eq!((choices.len(), &choices[..2]), (CHOICES, &[at(999), at(998)][..]));
     }
 
     #[test]
@@ -154,7 +188,7 @@ mod tests {
     #[test]
     fn a_default_stays_where_little_is_promised_or_nothing_known() {
         let little = |k: &Knobs| Some(1000.0 - k.get("z") as f64);
-        assert_eq!(improve(&space(), from(0, 0), little, None), from(0, 0));
-        assert_eq!(improve(&space(), from(0, 0), |_| None, None), from(0, 0));
+        assert_eq!(first(&space(), from(0, 0), little, None), from(0, 0));
+        assert_eq!(first(&space(), from(0, 0), |_| None, None), from(0, 0));
     }
 }

@@ -4,7 +4,8 @@ use super::ledger::point_of;
 use super::occupancy::SPILLS;
 use super::search::{History, Next, Pace, Proposer, by_name};
 use super::{Arms, Point};
-use crate::log::{self, Outcome, Record};
+use crate::assemble::compiled;
+use crate::log::{self, Outcome, Record, Resources};
 use crate::rules::{Arm, Knobs, Space};
 use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,6 +27,8 @@ pub struct Replay {
     spilled: BTreeSet<Point>,
     /// Hashes of the texts that were measured or found to spill registers.
     texts: BTreeMap<Point, String>,
+    /// What the kernels of measured points take.
+    resources: BTreeMap<Point, Resources>,
     /// The shortest time.
     best_ns: f64,
 }
@@ -48,7 +51,8 @@ impl Replay {
     /// What the records say of the points of `arms`, by their first measurement. `None` where they hold
     /// no time.
     pub fn new(arms: &Arms, records: &[&Record]) -> Option<Replay> {
-        let (mut times, mut spilled, mut texts) = (BTreeMap::new(), BTreeSet::new(), BTreeMap::new());
+        let (mut times, mut spilled) = (BTreeMap::new(), BTreeSet::new());
+        let (mut texts, mut resources) = (BTreeMap::new(), BTreeMap::new());
         for r in records.iter().filter(|r| r.round == 0) {
             let Some(point) = point_of(arms, r) else { continue };
             if spills(r) {
@@ -58,16 +62,18 @@ impl Replay {
             if let Some(hash) = &r.source_hash {
                 texts.entry(point.clone()).or_insert_with(|| hash.clone());
             }
+            resources.extend(r.res.map(|res| (point.clone(), res)));
             times.entry(point).or_insert(time);
         }
         for (point, twin) in twins(arms, records) {
             if let Some(time) = times.get(&twin).copied().flatten() {
                 texts.extend(texts.get(&twin).cloned().map(|hash| (point.clone(), hash)));
+                resources.extend(resources.get(&twin).copied().map(|res| (point.clone(), res)));
                 times.insert(point, Some(time));
             }
         }
         let best_ns = times.values().flatten().copied().min_by(f64::total_cmp)?;
-        Some(Replay { times, spilled, texts, best_ns })
+        Some(Replay { times, spilled, texts, resources, best_ns })
     }
 
     /// The shortest time of a point in nanoseconds.
@@ -93,6 +99,18 @@ impl Replay {
     /// Hash of the text that a point had ([`crate::backend::Source::hash`]), where the log has one.
     pub fn text(&self, point: &Point) -> Option<&str> {
         self.texts.get(point).map(String::as_str)
+    }
+
+    /// What the kernels of a point take, where the log says it.
+    pub fn resources(&self, point: &Point) -> Option<Resources> {
+        self.resources.get(point).copied()
+    }
+
+    /// Lets the untuned choice be the one that it is where kernels are compiled, as far as the log knows what they take.
+    pub fn settle(&self, arms: &Arms) {
+        let Some(first) = arms.list.first() else { return };
+        let taken = |knobs: &Knobs| self.resources(&Point { arm: 0, knobs: knobs.clone() }).and_then(compiled);
+        first.settle(|some| some.iter().map(taken).collect());
     }
 
     /// Points that have a time.

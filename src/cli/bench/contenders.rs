@@ -17,6 +17,9 @@ use crate::runner::Candidate;
 use crate::tune::Arms;
 use std::path::Path;
 
+/// Processes that compile what a default is chosen among.
+const COMPILERS: usize = 4;
+
 impl Booth<'_> {
     /// All contenders: the tuned kernel, the point chosen by hand, the baselines, each once.
     ///
@@ -42,6 +45,8 @@ impl Booth<'_> {
     fn baseline(&self, name: &str, device: &mut Device) -> Result<Entrant, Failure> {
         if name == "default" {
             let arms = select::arms(self.subject, &self.cx.spaces, &self.input.name, &Choice::default())?;
+            let compiler = device.compiler(COMPILERS);
+            arms.first().into_iter().for_each(|first| self.subject.settle(first, &compiler));
             let arms = Arms::new(arms, device.target.clone());
             let first = arms.defaults().into_iter().next();
             let first = first.ok_or_else(|| Failure::new(Exit::Failed, "no point of the space is legal"))?;

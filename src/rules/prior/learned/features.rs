@@ -19,6 +19,17 @@ pub struct Candidate<'a> {
     pub outline: &'a Outline,
     /// What the model by hand says, in nanoseconds.
     pub ns: f64,
+    /// What its kernels take, once they are compiled.
+    pub compiled: Option<Compiled>,
+}
+
+/// What kernels of a candidate take, the most of all of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Compiled {
+    /// Registers of a thread.
+    pub registers: u32,
+    /// Bytes of shared memory of a block that the compiler gives it.
+    pub shared_bytes: u32,
 }
 
 /// Before the name of a rule, and of a knob, in the name of a number.
@@ -27,14 +38,16 @@ const KNOB: &str = "knob ";
 /// A knob that a rule does not have, below all that are negative.
 const NO_KNOB: f32 = -2.0;
 
-/// The names of what trees that were grown on such rules and knobs look at.
+/// The names of what trees that were grown on such rules and knobs look at, where kernels are `compiled` or not.
 pub fn names<'a>(
     rules: impl IntoIterator<Item = &'a str>,
     knobs: impl IntoIterator<Item = &'a str>,
+    compiled: bool,
     target: &Target,
 ) -> Vec<String> {
-    let outline = of_outline(&Outline::one(LaunchOutline::default()), 1.0, target);
-    let seen = Function::default().numbers().chain(outline).map(|(name, _)| name.to_string());
+    let outline = Outline::one(LaunchOutline::default());
+    let numbers = of_outline(&outline, 1.0, compiled.then(Compiled::default), target);
+    let seen = Function::default().numbers().chain(numbers).map(|(name, _)| name.to_string());
     let rules = rules.into_iter().map(|name| format!("{RULE}{name}"));
     seen.chain(rules).chain(knobs.into_iter().map(|name| format!("{KNOB}{name}"))).collect()
 }
@@ -46,7 +59,7 @@ pub fn are_of(names: &[String], rule: &str) -> bool {
 
 /// The numbers of a candidate that have these [`names`].
 pub fn of(names: &[String], c: &Candidate, target: &Target) -> Vec<f32> {
-    let outline = of_outline(c.outline, c.ns, target);
+    let outline = of_outline(c.outline, c.ns, c.compiled, target);
     let mut out: Vec<f32> = c.function.numbers().chain(outline).map(|(_, n)| n).collect();
     out.extend(names.iter().skip(out.len()).map(|name| of_point(name, c)));
     out
@@ -66,7 +79,7 @@ fn of_point(name: &str, c: &Candidate) -> f32 {
 ///
 /// Of several launches the one that does the work counts: a product in tiles, else the one that reads most. Sizes are in
 /// doublings, as what they change is.
-fn of_outline(outline: &Outline, ns: f64, target: &Target) -> Vec<(&'static str, f32)> {
+fn of_outline(outline: &Outline, ns: f64, compiled: Option<Compiled>, target: &Target) -> Vec<(&'static str, f32)> {
     let order = |l: &&LaunchOutline| (l.tiles.is_some(), l.read);
     let Some(l) = outline.launches.iter().max_by_key(order) else { return vec![] };
     let sms = target.sms.max(1) as f64;
@@ -74,6 +87,7 @@ fn of_outline(outline: &Outline, ns: f64, target: &Target) -> Vec<(&'static str,
     out.extend(of_launch(l));
     out.extend(of_room(l, target, sms));
     out.extend(of_tiles(&l.tiles.clone().unwrap_or_default(), sms));
+    out.extend(compiled.into_iter().flat_map(|compiled| of_compiled(l, compiled, target, sms)));
     out.into_iter().map(|(name, value)| (name, value as f32)).collect()
 }
 
@@ -127,6 +141,21 @@ fn of_room(l: &LaunchOutline, target: &Target, sms: f64) -> Vec<(&'static str, f
         ("resident_bytes", doublings(resident * (l.threads * l.in_flight) as f64)),
         ("waves", (waves + 1e-3).log2()),
         ("last_wave", waves.fract()),
+    ]
+}
+
+/// How it fills the device with the registers that its kernel takes.
+fn of_compiled(l: &LaunchOutline, c: Compiled, target: &Target, sms: f64) -> [(&'static str, f64); 5] {
+    let shared = c.shared_bytes.max(u32::try_from(l.smem).unwrap_or(0));
+    let threads = u32::try_from(l.threads).unwrap_or(1).max(1);
+    let resident = f64::from(target.resident_blocks(threads, c.registers.max(1), shared).max(1));
+    let waves = l.blocks as f64 / sms / resident;
+    [
+        ("registers", f64::from(c.registers)),
+        ("resident_compiled", doublings(resident)),
+        ("threads_compiled", doublings(resident * f64::from(threads))),
+        ("waves_compiled", (waves + 1e-3).log2()),
+        ("last_wave_compiled", waves.fract()),
     ]
 }
 

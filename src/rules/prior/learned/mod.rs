@@ -36,6 +36,18 @@ pub fn log_time_by(forest: &Forest, candidate: &Candidate, target: &Target) -> f
     BY_HAND * candidate.ns.ln() + forest.sum(&features::of(&forest.seen.names, candidate, target))
 }
 
+/// The same of a candidate whose kernels are compiled, by trees that know how many registers these take. For candidates of which the others
+/// think alike, and whose kernels spill none: of such alone they were grown.
+pub fn log_time_compiled(candidate: &Candidate, target: &Target) -> Option<f64> {
+    let forest = Some(forest_compiled()).filter(|f| features::are_of(&f.seen.names, candidate.rule))?;
+    Some(log_time_by(forest, candidate, target))
+}
+
+fn forest_compiled() -> &'static Forest {
+    static FOREST: OnceLock<Forest> = OnceLock::new();
+    FOREST.get_or_init(|| Forest::read(include_bytes!("trees-compiled.bin")).expect("a test reads it"))
+}
+
 fn forest() -> &'static Forest {
     static FOREST: OnceLock<Forest> = OnceLock::new();
     FOREST.get_or_init(|| Forest::read(include_bytes!("trees.bin")).expect("a test reads it"))
@@ -43,6 +55,7 @@ fn forest() -> &'static Forest {
 
 #[cfg(test)]
 mod tests {
+    use super::features::Compiled;
     use super::function::Function;
     use super::*;
     use crate::rules::{Knobs, LaunchOutline, Outline, RULES};
@@ -55,10 +68,12 @@ mod tests {
     /// After a change of what is looked at, the trees have to be grown again.
     #[test]
     fn the_trees_look_at_what_is_there() {
-        let of_outlines = features::names([], [], &at("cuda:sm_90a"));
-        assert_eq!(forest().seen.names[..of_outlines.len()], of_outlines);
-        assert_eq!(forest().seen.names.len(), forest().seen.edges.len());
-        assert!(!forest().trees.is_empty());
+        for (forest, compiled) in [(forest(), false), (forest_compiled(), true)] {
+            let of_outlines = features::names([], [], compiled, &at("cuda:sm_90a"));
+            assert_eq!(forest.seen.names[..of_outlines.len()], of_outlines);
+            assert_eq!(forest.seen.names.len(), forest.seen.edges.len());
+            assert!(!forest.trees.is_empty());
+        }
     }
 
     #[test]
@@ -68,7 +83,8 @@ mod tests {
             Some((_, knob)) => RULES.iter().any(|r| r.table.contains(&format!("name = \"{knob}\""))),
             None => true,
         };
-        let strangers: Vec<&String> = forest().seen.names.iter().filter(|name| !exists(name)).collect();
+        let names = [forest(), forest_compiled()].into_iter().flat_map(|f| &f.seen.names);
+        let strangers: Vec<&String> = names.filter(|name| !exists(name)).collect();
         assert!(strangers.is_empty(), "{strangers:?}");
     }
 
@@ -85,12 +101,19 @@ mod tests {
         for read in [1 << 12, 1 << 22, 1 << 32] {
             let outline = Outline::one(LaunchOutline { read, ..LaunchOutline::default() });
             let of = |rule| {
-                let candidate = Candidate { rule, knobs: &knobs, function: &function, outline: &outline, ns: 1e4 };
-                log_time(&candidate, &at("cuda:sm_90a"))
+                let (knobs, function, outline) = (&knobs, &function, &outline);
+                Candidate { rule, knobs, function, outline, ns: 1e4, compiled: None }
             };
-            assert_eq!(of("pieces.cuda"), None);
-            let said = of("reduction.inner").expect("it was measured") - BY_HAND * 1e4_f64.ln();
+            let log_time = |rule| log_time(&of(rule), &at("cuda:sm_90a"));
+            let compiled = |rule, registers| {
+                let compiled = Some(Compiled { registers, shared_bytes: 0 });
+                log_time_compiled(&Candidate { compiled, ..of(rule) }, &at("cuda:sm_90a"))
+            };
+            assert_eq!((log_time("pieces.cuda"), compiled("pieces.cuda", 32)), (None, None));
+            let said = log_time("reduction.inner").expect("it was measured") - BY_HAND * 1e4_f64.ln();
             assert!(said.abs() < 3.0, "{said}");
+            let [few, many] = [24, 255].map(|n| compiled("reduction.inner", n).expect("it was measured"));
+            assert!(few != many && (few - many).abs() < 3.0, "{few} {many}");
         }
     }
 }
