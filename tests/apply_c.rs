@@ -1,11 +1,11 @@
 //! Packages for C programs, on GPUs: the text, and what it asks of a driver that says what it is asked for.
 
 use crate::apply_untuned::{record, record_at};
+use crate::common::apply::untuned;
 use crate::common::{self, golden};
 use daylight::apply::{self, Content, Emit, Options, Rung, Unit, When};
 use daylight::backend::{Artifact, CompileError, Compiler, Format, Resources, Source};
 use daylight::job;
-use daylight::rules::Spaces;
 use daylight::target::{HostCpu, Target};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -48,19 +48,7 @@ fn units(targets: &[&str]) -> Vec<Unit> {
     ];
     let targets: Vec<Target> =
         targets.iter().map(|t| Target::parse(t, &HostCpu::default()).expect("a target")).collect();
-    let options = Options {
-        records: &records,
-        sizes: &Default::default(),
-        targets: &targets,
-        spaces: &Spaces::built_in(),
-        gpu: None,
-        log: None,
-        require_exact: false,
-        family: false,
-        overlap: false,
-        constant: &[],
-        cuda: Some((&Nothing, "nvrtc 13.0".into())),
-    };
+    let options = Options { records: &records, cuda: Some((&Nothing, "nvrtc 13.0".into())), ..untuned(&targets) };
     let mut units = apply::units(&inputs, &options).unwrap_or_else(|f| panic!("{}", f.message));
     units.iter_mut().filter(|u| u.name == "scaled").for_each(|u| u.plan.launches[0].pdl = true);
     // The driver of these tests says which file it is given.

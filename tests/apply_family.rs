@@ -2,6 +2,7 @@
 //! are the same bytes wherever they are made.
 
 use crate::common;
+use crate::common::apply::untuned;
 use daylight::apply::{self, Emit, Options, Rung, Unit};
 use daylight::assemble::Schedulable;
 use daylight::backend::{
@@ -59,19 +60,7 @@ fn units_of(
 ) -> Result<Vec<Unit>, String> {
     let input = job::load(&Default::default(), &[mean()]).expect("the file").remove(0).expect("the function");
     let targets: Vec<Target> = targets.iter().map(|t| target(t)).collect();
-    let options = Options {
-        records,
-        sizes: &Default::default(),
-        targets: &targets,
-        spaces: &Spaces::built_in(),
-        gpu,
-        log: None,
-        require_exact: false,
-        family,
-        overlap: false,
-        constant: &[],
-        cuda: Some((compiler, "nvrtc 13.0".into())),
-    };
+    let options = Options { records, gpu, family, cuda: Some((compiler, "nvrtc 13.0".into())), ..untuned(&targets) };
     apply::units(&[input], &options).map_err(|f| f.message)
 }
 

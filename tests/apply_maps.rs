@@ -1,9 +1,9 @@
 //! Kernels that copy through tensor maps: the generated Rust makes the maps for the tensors of each launch.
 
+use crate::common::apply::untuned;
 use daylight::apply::{self, Emit, Options, Unit};
 use daylight::backend::{Artifact, CompileError, Compiler, Format, Resources, Source};
 use daylight::job;
-use daylight::rules::Spaces;
 use daylight::target::{HostCpu, Target};
 use std::path::PathBuf;
 
@@ -40,19 +40,7 @@ fn units() -> Vec<Unit> {
     std::fs::write(&file, PRODUCT).expect("a file");
     let input = job::load(&Default::default(), &[file]).expect("the file").remove(0).expect("the function");
     let targets = [Target::parse("cuda:sm_90a", &HostCpu::default()).expect("a target")];
-    let options = Options {
-        records: &[],
-        sizes: &Default::default(),
-        targets: &targets,
-        spaces: &Spaces::built_in(),
-        gpu: None,
-        log: None,
-        require_exact: false,
-        family: false,
-        overlap: false,
-        constant: &[],
-        cuda: Some((&Nothing, "none".into())),
-    };
+    let options = Options { cuda: Some((&Nothing, "none".into())), ..untuned(&targets) };
     apply::units(&[input], &options).unwrap_or_else(|f| panic!("{}", f.message))
 }
 

@@ -1,5 +1,6 @@
 //! Kernels that start while what was launched before them ends: their text, their launch, and where there are none.
 
+use crate::common::apply::untuned;
 use crate::lower_cases::gpu;
 use daylight::apply::{self, Constant, Emit, Options, Unit};
 use daylight::assemble::{Input, Overlap, load};
@@ -41,20 +42,9 @@ fn compiled(
     let constant: Vec<Constant> = constant.iter().map(|c| c.parse().expect("function and tensor")).collect();
     let inputs = inputs(file);
     let host = daylight::machine::Machine::here(None).host;
-    let (spaces, targets) = (Spaces::built_in(), [Target::parse(target, &host).expect("a target")]);
-    let options = Options {
-        records: &[],
-        sizes: &Default::default(),
-        targets: &targets,
-        spaces: &spaces,
-        gpu: None,
-        log: None,
-        require_exact: false,
-        family: false,
-        overlap,
-        constant: &constant,
-        cuda: compiler.map(|c| (c, "nvrtc 13.0".into())),
-    };
+    let targets = [Target::parse(target, &host).expect("a target")];
+    let options =
+        Options { overlap, constant: &constant, cuda: compiler.map(|c| (c, "nvrtc 13.0".into())), ..untuned(&targets) };
     apply::units(&inputs, &options).map_err(|f| f.message)
 }
 

@@ -1,5 +1,6 @@
 //! The untuned choice where there is a compiler: among the first by measured candidates, by the registers of their kernels.
 
+use crate::common::apply::untuned;
 use crate::lower_cases::gpu;
 use daylight::apply::{self, Options};
 use daylight::assemble::{Input, Schedulable, load};
@@ -112,18 +113,6 @@ fn one_choice_alone_is_compiled_once() {
 
 /// The text of what is built without a log.
 fn built(target: &Target, compiler: Option<&dyn Compiler>) -> String {
-    let options = Options {
-        records: &[],
-        sizes: &Default::default(),
-        targets: std::slice::from_ref(target),
-        spaces: &Spaces::built_in(),
-        gpu: None,
-        log: None,
-        require_exact: false,
-        family: false,
-        overlap: false,
-        constant: &[],
-        cuda: compiler.map(|c| (c, "fake 1.0".into())),
-    };
+    let options = Options { cuda: compiler.map(|c| (c, "fake 1.0".into())), ..untuned(std::slice::from_ref(target)) };
     apply::units(&[input()], &options).unwrap_or_else(|f| panic!("{}", f.message)).remove(0).text
 }

@@ -2,11 +2,11 @@
 
 use crate::apply_names::{deps, linked, no_rustc};
 use crate::common;
-use daylight::apply::{self, Content, Emit, Options};
+use crate::common::apply::untuned;
+use daylight::apply::{self, Content, Emit};
 use daylight::backend::Places;
 use daylight::backend::nvrtc::{OPTIONS, find_nvrtc};
 use daylight::job;
-use daylight::rules::Spaces;
 use daylight::target::{HostCpu, Target};
 use std::path::Path;
 use std::process::{Command, Output};
@@ -17,20 +17,8 @@ fn package(place: &Path) -> String {
     let files = [root.join("examples/mean.py"), root.join("tests/data/c/product.py")];
     let inputs = job::load(&Default::default(), &files).expect("the files");
     let inputs: Vec<_> = inputs.into_iter().map(|i| i.expect("a function")).collect();
-    let options = Options {
-        records: &[],
-        sizes: &Default::default(),
-        targets: &["cuda:sm_80", "cuda:sm_90a"].map(|t| Target::parse(t, &HostCpu::default()).expect("a target")),
-        spaces: &Spaces::built_in(),
-        gpu: None,
-        log: None,
-        require_exact: false,
-        family: false,
-        overlap: false,
-        constant: &[],
-        cuda: None,
-    };
-    let units = apply::units(&inputs, &options).unwrap_or_else(|f| panic!("{}", f.message));
+    let targets = ["cuda:sm_80", "cuda:sm_90a"].map(|t| Target::parse(t, &HostCpu::default()).expect("a target"));
+    let units = apply::units(&inputs, &untuned(&targets)).unwrap_or_else(|f| panic!("{}", f.message));
     assert!(units.iter().all(|u| u.content == Content::Cuda));
     let files = apply::files(&units, Emit { rust: true, ..Emit::default() }).expect("files");
     apply::write(&files, place).expect("written");

@@ -1,9 +1,10 @@
 //! Stores at indices that are read from a tensor: taken on the author's word, which `check` says, and right under every
 //! rule, for indices that differ, are passed over, or meet.
 
+use crate::common::apply::untuned;
 use crate::common::arm::predicate;
 use daylight::analysis::{Facts, answered_for, fission, refuse, roles};
-use daylight::apply::{self, Emit, Options};
+use daylight::apply::{self, Emit};
 use daylight::assemble::Schedulable;
 use daylight::interp::{self, Mode};
 use daylight::ir::{self, PrimFunc, Role};
@@ -170,20 +171,8 @@ fn where_indices_are_data_the_call_is_unsafe() {
         let file = folder.path().join(format!("{name}.py"));
         std::fs::write(&file, FUNCTIONS.iter().find(|(n, _)| *n == name).expect("a function").1).expect("a file");
         let input = job::load(&Default::default(), &[file]).expect("the file").remove(0).expect("the function");
-        let options = Options {
-            records: &[],
-            sizes: &Default::default(),
-            targets: &[target("cpu:x86-64-v3")],
-            spaces: &Spaces::built_in(),
-            gpu: None,
-            log: None,
-            require_exact: false,
-            family: false,
-            overlap: false,
-            constant: &[],
-            cuda: None,
-        };
-        let units = apply::units(&[input], &options).unwrap_or_else(|f| panic!("{}", f.message));
+        let units =
+            apply::units(&[input], &untuned(&[target("cpu:x86-64-v3")])).unwrap_or_else(|f| panic!("{}", f.message));
         let files = apply::files(&units, Emit { rust: true, ..Emit::default() }).expect("files");
         String::from_utf8_lossy(&files["kernels.rs"]).into_owned()
     };

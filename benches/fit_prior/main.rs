@@ -15,7 +15,7 @@ use daylight::ir;
 use daylight::log::{self, Record};
 use daylight::rules::prior;
 use daylight::rules::prior::learned::features::{Candidate, Compiled};
-use daylight::rules::prior::learned::{self, BY_HAND, features, trees::Forest};
+use daylight::rules::prior::learned::{self, BY_HAND, CHOICES, TOGETHER, features, trees::Forest};
 use daylight::rules::{Knobs, Outline, Spaces, arms, verdicts};
 use daylight::target::{HostCpu, Target};
 use daylight::tune::replay::{Replay, as_logged};
@@ -237,8 +237,8 @@ fn in_order<'f>(forest: &Forest, f: &'f Function) -> Vec<(f64, &'f Sample)> {
     all
 }
 
-/// Of the first eight the one that those trees choose that know how many registers there are; of the next eight where nobody knows
-/// that of any, or all spill.
+/// As [`daylight::rules::Arm::settle`] among the measured candidates: of the first few the one that those trees choose that know how many
+/// registers there are; of the next few where nobody knows that of any, or all spill.
 fn by_compiled([forest, compiled]: &[Forest; 2], f: &Function) -> Option<f64> {
     let order = in_order(forest, f);
     let said = |(_, s): &(f64, &Sample)| {
@@ -246,6 +246,6 @@ fn by_compiled([forest, compiled]: &[Forest; 2], f: &Function) -> Option<f64> {
         Some((learned::log_time_by(compiled, &s.candidate(true), &f.target), s.ns))
     };
     let best = |some: &[(f64, &Sample)]| some.iter().filter_map(said).min_by(|a, b| a.0.total_cmp(&b.0));
-    let known = order[..order.len().min(16)].chunks(8).find_map(best).map(|(_, ns)| ns);
+    let known = order[..order.len().min(CHOICES)].chunks(TOGETHER).find_map(best).map(|(_, ns)| ns);
     known.or(order.first().map(|(_, s)| s.ns))
 }

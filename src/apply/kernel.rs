@@ -114,7 +114,9 @@ fn version(compiler: &str) -> Option<(&str, &str)> {
 pub(super) fn default(f: &Input, subject: &Schedulable, options: &Options<'_>) -> Result<Kernel, Failure> {
     let mut why = vec![];
     for arm in subject.arms(options.spaces) {
-        options.cuda.iter().for_each(|(compiler, _)| subject.settle(&arm, *compiler));
+        if let Some((compiler, _)) = &options.cuda {
+            subject.settle(&arm, *compiler);
+        }
         let Some(knobs) = arm.default() else { continue };
         let schedule = arm.schedule(&knobs).map_err(|e| e.to_string());
         let made = schedule.and_then(|s| {

@@ -59,7 +59,9 @@ impl Work {
 
     /// Compiles what the untuned choice is chosen among, which is what is built where no log says more.
     pub fn settle(&self, compiler: &dyn Compiler) {
-        self.arms.list.first().into_iter().for_each(|first| self.subject.settle(first, compiler));
+        if let Some(first) = self.arms.list.first() {
+            self.subject.settle(first, compiler);
+        }
     }
 
     /// The function's name.

@@ -9,10 +9,6 @@ use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
 use std::sync::OnceLock;
 
-/// Choices that are compiled together. Of 3,574 logged functions trees that know registers choose 0.9845 of the best among the first four,
-/// 0.9855 among eight and no more among sixteen (docs/search.md).
-const TOGETHER: usize = 8;
-
 /// What a rule found in a function that it takes.
 pub trait Accepted: Send + Sync {
     /// Adds the named conditions on the knobs, and defaults that depend on the function.
@@ -120,10 +116,11 @@ impl Arm {
         }
         let best = |some: &[Knobs]| {
             let said = some.iter().cloned().zip(compile(some));
-            let said = said.filter_map(|(knobs, compiled)| Some((self.log_time_compiled(&knobs, compiled?)?, knobs)));
+            let said = said
+                .filter_map(|(knobs, compiled)| Some((self.log_time_where(&knobs, Some(compiled?), |_| true)?, knobs)));
             said.min_by(|a, b| a.0.total_cmp(&b.0))
         };
-        if let Some((_, knobs)) = self.choices().chunks(TOGETHER).find_map(best) {
+        if let Some((_, knobs)) = self.choices().chunks(learned::TOGETHER).find_map(best) {
             self.settled.get_or_init(|| knobs);
         }
     }
@@ -151,28 +148,25 @@ impl Arm {
     /// of elements of other types than the measured ones, of points that want more registers than there are.
     pub fn log_time(&self, knobs: &Knobs) -> Option<f64> {
         let measured = self.function.is_of_measured_types();
-        self.log_time_where(knobs, |o| measured || prior::has_registers(o, &self.target))
+        self.log_time_where(knobs, None, |o| measured || prior::has_registers(o, &self.target))
     }
 
     /// The same, to put points of a search in order: of those that want more registers than there are few but good ones were
     /// measured, so that all of them seem good.
     pub fn log_time_in_order(&self, knobs: &Knobs) -> Option<f64> {
-        self.log_time_where(knobs, |o| prior::has_registers(o, &self.target))
+        self.log_time_where(knobs, None, |o| prior::has_registers(o, &self.target))
     }
 
-    /// The same of a point whose kernels are compiled, to compare with others that are ([`learned::log_time_compiled`]).
-    fn log_time_compiled(&self, knobs: &Knobs, compiled: Compiled) -> Option<f64> {
-        let outline = self.outline(knobs)?;
-        let ns = Some(prior::ns(&outline, &self.target)).filter(|ns| ns.is_finite())?;
-        let candidate = Candidate { compiled: Some(compiled), ..self.candidate(knobs, &outline, ns) };
-        learned::log_time_compiled(&candidate, &self.target)
-    }
-
-    fn log_time_where(&self, knobs: &Knobs, fits: impl Fn(&Outline) -> bool) -> Option<f64> {
+    fn log_time_where(
+        &self,
+        knobs: &Knobs,
+        compiled: Option<Compiled>,
+        fits: impl Fn(&Outline) -> bool,
+    ) -> Option<f64> {
         let target = Some(&self.target).filter(|t| learned::is_known(t))?;
         let outline = self.outline(knobs).filter(|o| prior::is_judged(o) && fits(o))?;
         let ns = Some(prior::ns(&outline, target)).filter(|ns| ns.is_finite())?;
-        learned::log_time(&self.candidate(knobs, &outline, ns), target)
+        learned::log_time(&Candidate { compiled, ..self.candidate(knobs, &outline, ns) }, target)
     }
 
     /// A point as those see it that judge by measured candidates: with its outline, and the time that the prior suggests.

@@ -1,6 +1,7 @@
 //! The point that stands without a measurement: the default of the table of the first rule that takes the function, or
 //! the point, or the rule, of which the prior promises much more.
 
+use super::prior::learned::CHOICES;
 use super::{Knobs, Space};
 
 /// A default is left for one that promises to take less than this part of its time: the prior is not surer, and
@@ -21,8 +22,6 @@ const WORTH_OF_A_JUDGE: f64 = 0.95;
 const FIRST: usize = 200;
 /// In how many knobs points differ at most that it looks at next to the best of those.
 const NEAR: usize = 3;
-/// Points of which a judge says the shortest times, what stands among them.
-const CHOICES: usize = 16;
 
 /// Says how long a point takes, in any unit or its logarithm; nothing of points that it does not know.
 pub type Judge<'a> = &'a dyn Fn(&Knobs) -> Option<f64>;

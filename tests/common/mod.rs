@@ -1,6 +1,7 @@
 //! Helpers that the integration tests share.
 #![allow(dead_code)] // each test binary uses its own part
 
+pub mod apply;
 pub mod arm;
 pub mod nvidia;
 pub mod random;

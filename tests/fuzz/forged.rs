@@ -4,17 +4,18 @@
 use super::corpora::{SMALL, target};
 use super::mutate::{generator, one, text_mutant};
 use super::{count, seed};
+use crate::common::apply::{SPACES, untuned};
 use crate::common::record::{record, repaired};
 use crate::common::schedule::SplitMix;
 use crate::schedule_random::random_step;
 use daylight::analysis::shrink;
 use daylight::apply::{self, Emit, Options, Rung, Unit};
-use daylight::assemble::{Schedulable, Sizes, caught};
+use daylight::assemble::{Schedulable, caught};
 use daylight::interp::scalar_ops;
 use daylight::job::{Bindings, Input, load};
 use daylight::log::{self, Outcome, Record, Setting};
 use daylight::measure::Expected;
-use daylight::rules::{Knobs, Spaces};
+use daylight::rules::Knobs;
 use daylight::schedule::{Schedule, Step};
 use daylight::target::{Kind, Target};
 use daylight::tune::reference::{Given, expected};
@@ -39,8 +40,6 @@ struct Honest {
     given: Given,
     want: Expected,
 }
-
-static SPACES: LazyLock<Spaces> = LazyLock::new(Spaces::built_in);
 
 /// Every rule with a small function.
 static HONEST: LazyLock<Vec<Honest>> = LazyLock::new(|| {
@@ -230,19 +229,7 @@ fn tried(n: usize, said: &mut String) -> Result<End, String> {
 
 /// What `apply-best` makes of the records, and that its files hold no control characters.
 fn applied(h: &Honest, records: &[Record]) -> Result<Unit, String> {
-    let options = Options {
-        records,
-        sizes: &Sizes::new(),
-        targets: std::slice::from_ref(&h.subject.target),
-        spaces: &SPACES,
-        gpu: None,
-        log: None,
-        require_exact: false,
-        family: false,
-        overlap: false,
-        constant: &[],
-        cuda: None,
-    };
+    let options = Options { records, ..untuned(std::slice::from_ref(&h.subject.target)) };
     let units = apply::units(std::slice::from_ref(&h.input), &options).map_err(|f| f.message)?;
     // Kernels for GPUs are not compiled here, and C has none of those.
     let c = (h.subject.target.kind == Kind::Cpu).then(|| "kernels".to_string());

@@ -45,8 +45,9 @@ impl Booth<'_> {
     fn baseline(&self, name: &str, device: &mut Device) -> Result<Entrant, Failure> {
         if name == "default" {
             let arms = select::arms(self.subject, &self.cx.spaces, &self.input.name, &Choice::default())?;
-            let compiler = device.compiler(COMPILERS);
-            arms.first().into_iter().for_each(|first| self.subject.settle(first, &compiler));
+            if let Some(first) = arms.first() {
+                self.subject.settle(first, &device.compiler(COMPILERS));
+            }
             let arms = Arms::new(arms, device.target.clone());
             let first = arms.defaults().into_iter().next();
             let first = first.ok_or_else(|| Failure::new(Exit::Failed, "no point of the space is legal"))?;

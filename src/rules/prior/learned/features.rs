@@ -131,16 +131,16 @@ fn of_room(l: &LaunchOutline, target: &Target, sms: f64) -> Vec<(&'static str, f
     let resident = residency(l, target, None).blocks as f64;
     let limit = (i64::from(target.regs_per_sm) / (l.threads * l.min_blocks).max(1) / 8 * 8).min(255);
     let wanted = l.state_regs + l.load_regs;
-    let waves = l.blocks as f64 / sms / resident;
+    let [blocks, threads, waves, last_wave] = filled(l, resident, sms);
     vec![
         ("reg_limit", doublings(limit as f64)),
         ("reg_slack", (limit - wanted) as f64),
         ("reg_share", limit as f64 / wanted.max(1) as f64),
-        ("resident", doublings(resident)),
-        ("resident_threads", doublings(resident * l.threads as f64)),
+        ("resident", blocks),
+        ("resident_threads", threads),
         ("resident_bytes", doublings(resident * (l.threads * l.in_flight) as f64)),
-        ("waves", (waves + 1e-3).log2()),
-        ("last_wave", waves.fract()),
+        ("waves", waves),
+        ("last_wave", last_wave),
     ]
 }
 
@@ -148,15 +148,21 @@ fn of_room(l: &LaunchOutline, target: &Target, sms: f64) -> Vec<(&'static str, f
 fn of_compiled(l: &LaunchOutline, c: Compiled, target: &Target, sms: f64) -> [(&'static str, f64); 5] {
     let shared = c.shared_bytes.max(u32::try_from(l.smem).unwrap_or(0));
     let threads = u32::try_from(l.threads).unwrap_or(1).max(1);
-    let resident = f64::from(target.resident_blocks(threads, c.registers.max(1), shared).max(1));
-    let waves = l.blocks as f64 / sms / resident;
+    let resident = target.resident_blocks(threads, c.registers, shared).max(1);
+    let [blocks, threads, waves, last_wave] = filled(l, f64::from(resident), sms);
     [
         ("registers", f64::from(c.registers)),
-        ("resident_compiled", doublings(resident)),
-        ("threads_compiled", doublings(resident * f64::from(threads))),
-        ("waves_compiled", (waves + 1e-3).log2()),
-        ("last_wave_compiled", waves.fract()),
+        ("resident_compiled", blocks),
+        ("threads_compiled", threads),
+        ("waves_compiled", waves),
+        ("last_wave_compiled", last_wave),
     ]
+}
+
+/// Blocks and threads of a multiprocessor that holds so many blocks of the launch, its waves, and how much of the last one is used.
+fn filled(l: &LaunchOutline, resident: f64, sms: f64) -> [f64; 4] {
+    let waves = l.blocks as f64 / sms / resident;
+    [doublings(resident), doublings(resident * l.threads as f64), (waves + 1e-3).log2(), waves.fract()]
 }
 
 fn of_tiles(t: &Tiles, sms: f64) -> Vec<(&'static str, f64)> {

@@ -23,24 +23,28 @@ pub fn is_known(target: &Target) -> bool {
     target.kind == Kind::Cuda && target.has.wgmma && !target.has.tcgen05
 }
 
+/// Points of a rule of which measured candidates promise the shortest times, what stands among them; the compiler says more of these.
+pub const CHOICES: usize = 16;
+
+/// How many of them are compiled together. Of 3,574 logged functions trees that know registers choose 0.9845 of the best among the first four,
+/// 0.9855 among eight and no more among sixteen (docs/search.md).
+pub const TOGETHER: usize = 8;
+
 /// Logarithm of the time of a candidate, in a unit that all candidates of a function have in common: times the best that the
 /// model by hand says of any of them, to the power of what is not [`BY_HAND`], it is nanoseconds. `None` where nothing of the rule was
 /// measured.
+///
+/// Where kernels are compiled trees say it that know what they take: for candidates of which the others think alike, and that spill no
+/// registers, since of such alone they were grown. What is compiled compares with what is compiled.
 pub fn log_time(candidate: &Candidate, target: &Target) -> Option<f64> {
-    let forest = Some(forest()).filter(|f| features::are_of(&f.seen.names, candidate.rule))?;
+    let forest = if candidate.compiled.is_some() { forest_compiled() } else { forest() };
+    let forest = Some(forest).filter(|f| features::are_of(&f.seen.names, candidate.rule))?;
     Some(log_time_by(forest, candidate, target))
 }
 
 /// The same by any trees.
 pub fn log_time_by(forest: &Forest, candidate: &Candidate, target: &Target) -> f64 {
     BY_HAND * candidate.ns.ln() + forest.sum(&features::of(&forest.seen.names, candidate, target))
-}
-
-/// The same of a candidate whose kernels are compiled, by trees that know how many registers these take. For candidates of which the others
-/// think alike, and whose kernels spill none: of such alone they were grown.
-pub fn log_time_compiled(candidate: &Candidate, target: &Target) -> Option<f64> {
-    let forest = Some(forest_compiled()).filter(|f| features::are_of(&f.seen.names, candidate.rule))?;
-    Some(log_time_by(forest, candidate, target))
 }
 
 fn forest_compiled() -> &'static Forest {
@@ -104,10 +108,10 @@ mod tests {
                 let (knobs, function, outline) = (&knobs, &function, &outline);
                 Candidate { rule, knobs, function, outline, ns: 1e4, compiled: None }
             };
-            let log_time = |rule| log_time(&of(rule), &at("cuda:sm_90a"));
+            let log_time = |rule| super::log_time(&of(rule), &at("cuda:sm_90a"));
             let compiled = |rule, registers| {
                 let compiled = Some(Compiled { registers, shared_bytes: 0 });
-                log_time_compiled(&Candidate { compiled, ..of(rule) }, &at("cuda:sm_90a"))
+                super::log_time(&Candidate { compiled, ..of(rule) }, &at("cuda:sm_90a"))
             };
             assert_eq!((log_time("pieces.cuda"), compiled("pieces.cuda", 32)), (None, None));
             let said = log_time("reduction.inner").expect("it was measured") - BY_HAND * 1e4_f64.ln();
